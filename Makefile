@@ -15,22 +15,25 @@ FORMS ?= bare tools
 TIMEOUT ?= 40m
 # The commands that tests run, and that a minimal system may lack.
 NEED := redis-server postgresql python3 curl sqlite3
+MODULES := . quota/observe quota/meter/grpcmeter ingest cmd/ingestor bench sdktest
 PKG ?= quota/meter
 N ?= 300
 # The longest come first, so that the others fill up the processors beside them.
-RACE ?= ./quota/sqlitestore ./quota/pgstore ./quota/redisstore ./quota/...
+LONG := ./cmd/ingestor/internal/testing/chaos ./cmd/ingestor ./quota/redisstore ./ingest/fleet ./quota/pgstore
+RACE ?= ./quota/sqlitestore ./quota/pgstore ./quota/redisstore ./quota/... ./quota/observe/... ./quota/meter/grpcmeter
 # What -race leaves out: tests that calculate, or wait for other processes, and promises of the
 # stores' suite in which one caller acts. They are slow with -race, and have no race to find.
 # make soak leaves nothing out. Names of tests must come before those of subtests.
 ALONE := ^Test(Model|Any|NoZone|Windows|HoldIsNever|OthersShare|ProcessesShareSlots|SuiteCatches|EveryBook|BookOverlay|BoundsProperties)
 ALONE := $(ALONE)|^Test(StoreWithAJournal|Replay|ServerStops|Debts|LedgersThat|ProcessesInFlight|FileThatLost|FileTakenAway|LockedFile|Prune|ForgottenPool|SpendIsThat)
 ALONE := $(ALONE)|^Test(StoreOnCluster|StoreBehindSentinel|NewMaster|Storm|Failover|ScriptsDecide|ARefusalIs|AnIdIsKnown|TheLineToAdd)
+ALONE := $(ALONE)|^Test(SentModel|RandomLimits|TrueReports|FalseReports|RandomBodies|RandomRetryAfter)
 ALONE := $(ALONE)|/^(all_or_nothing|at_least|honest_retry_after|bounded_lateness|impossible.*|settle.*|time_only_moves_forward)$$
 ALONE := $(ALONE)|/^(pages_that_disagree.*|small|bad_input.*|blocks_heal|counter.*|bucket_drains|enormous_units)$$
-ALONE := $(ALONE)|/^(book_revisions|default_precision|record.*|spend|names|families|members|keyed|restart|model)$$
+ALONE := $(ALONE)|/^(book_revisions|default_precision|record.*|spend|names|families|members|keyed|restart|model|model_of_.*|clocks_that_swing)$$
 ALONE := $(ALONE)|^Test(KilledProcess|UpstreamIsNeverOver)
 
-.PHONY: help demo test test-main test-others fresh test-browser test-openapi attacks soak chaos acceptance lint fuzz bench bench-redis bench-members bench-sqlite bench-postgres bench-catalog bench-serve bench-proxy bench-lease bench-grow mutants cover
+.PHONY: help demo test test-main test-others fresh test-browser test-openapi attacks soak chaos acceptance lint fuzz bench bench-redis bench-members bench-sqlite bench-postgres bench-catalog bench-serve bench-proxy bench-lease bench-grow mutants release release-test ways lines cover
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -42,15 +45,17 @@ test: ## run all tests with reduced counts; installs the commands that it NEEDs 
 	.ci/need $(NEED)
 	TMPDIR=$$(.ci/scratch) $(MAKE) --no-print-directory -j2 test-main test-others
 
-# The two halves run at once, because tests mostly wait. Without -v, go test ./... would not say
-# which clients of sdktest are not tested.
+# The two halves run at once, because tests mostly wait. Without -v, go test would not say that
+# the clients of npm are not tested.
 test-main:
-	go test -p 3 -timeout $(TIMEOUT) ./...
+	go test -p 3 -timeout $(TIMEOUT) -skip '^TestNodeClients$$' work
 
 test-others:
 	cd bench && go test -timeout $(TIMEOUT) ./...
-	cd sdktest && log=$$(mktemp) && trap "rm -f $$log" EXIT && \
-		{ go test -timeout $(TIMEOUT) -v ./... >$$log 2>&1 || { grep -v '^=== ' $$log; false; }; } && grep -e '^ok' -e SKIPPED $$log
+	cd sdktest && go test -timeout $(TIMEOUT) ./...
+	log=$$(mktemp) && trap "rm -f $$log" EXIT && \
+		{ go test -timeout $(TIMEOUT) -v -run '^TestNodeClients$$' ./cmd/ingestor/internal/proxy >$$log 2>&1 || { grep -v '^=== ' $$log; false; }; } && \
+		grep -e '^ok' -e SKIPPED $$log
 	.ci/race -timeout $(TIMEOUT) -skip '$(ALONE)' $(RACE)
 
 fresh: ## run demo and test in a new minimal Debian, of FORMS bare (no C compiler, no node) and tools; needs root
@@ -60,39 +65,37 @@ test-browser: ## test the pages of ingestor serve in Debian's chromium; saves pi
 	.ci/need chromium
 	.ci/axe
 	mkdir -p artifacts
-	go test -tags browser -run TestBrowser -parallel 8 -artifacts -outputdir artifacts ./internal/web
+	go test -tags browser -run TestBrowser -parallel 8 -artifacts -outputdir artifacts ./cmd/ingestor/internal/web
 
 test-openapi: ## lint openapi.json, and compare answers of ingestor serve with it, with redocly and prism from npm
 	.ci/openapi
-	REDOCLY_TELEMETRY=off node .ci/bin/redocly/bin/cli.js lint --format=json internal/web/openapi.json >.ci/bin/lint.json 2>/dev/null
+	REDOCLY_TELEMETRY=off node .ci/bin/redocly/bin/cli.js lint --format=json cmd/ingestor/internal/web/openapi.json >.ci/bin/lint.json 2>/dev/null
 	grep -q '"warnings": 0' .ci/bin/lint.json || { cat .ci/bin/lint.json; exit 1; }
-	go test -tags contract -run 'TestOpenAPI|TestKeyLimits' -v ./internal/web
+	go test -tags contract -run 'TestOpenAPI|TestKeyLimits' -v ./cmd/ingestor/internal/web
 
 attacks: ## attack ingestor serve as strangers may, and print what others notice; takes ten minutes
-	HEADROOM_SOAK=1 go test -v -timeout 1h -run 'TestACrowd|TestSearchesOnMany|TestWrongTokensStop|TestOtherSites|TestScrapesAre|TestHeapStays|TestEachRoute' ./internal/web | grep -v '^=== '
+	HEADROOM_SOAK=1 go test -v -timeout 1h -run 'TestACrowd|TestSearchesOnMany|TestWrongTokensStop|TestOtherSites|TestScrapesAre|TestHeapStays|TestEachRoute' ./cmd/ingestor/internal/web | grep -v '^=== '
 
 soak: ## run the same tests with full counts; takes about an hour
 	.ci/need $(NEED) pgbouncer
-	HEADROOM_SOAK=1 go test -count=1 -timeout 3h ./...
+	HEADROOM_SOAK=1 go test -count=1 -timeout 3h work
 	cd sdktest && HEADROOM_SOAK=1 go test -count=1 -timeout 1h -run Figures -v ./...
 	HEADROOM_SOAK=1 .ci/race -count=1 -timeout 3h $(RACE)
 
 chaos: ## let a fleet of four daemons suffer faults for FAULTS (5m), by the schedule of SEED (1), with its ledger in LEDGER (redis, or postgres)
 	.ci/need redis-server postgresql
-	go test ./internal/chaos -count=1 -timeout 30m -run 'TestChaos$$' -v -seed $(SEED) -faults $(FAULTS) -ledger $(LEDGER)
+	go test ./cmd/ingestor/internal/testing/chaos -count=1 -timeout 30m -run 'TestChaos$$' -v -seed $(SEED) -faults $(FAULTS) -ledger $(LEDGER)
 
 acceptance: ## print what a fleet promises, with full counts; takes half an hour
 	.ci/need redis-server postgresql pgbouncer
 	HEADROOM_SOAK=1 go test ./ingest/fleet -count=1 -timeout 30m -run TestTicksOnce -v
-	HEADROOM_SOAK=1 go test ./internal/chaos -count=1 -timeout 60m -skip 'TestChaos$$' -parallel 8 -v
+	HEADROOM_SOAK=1 go test ./cmd/ingestor/internal/testing/chaos -count=1 -timeout 60m -skip 'TestChaos$$' -parallel 8 -v
 
 lint: ## run gofumpt, go vet, staticcheck and others; check that modules are tidy
-	go mod tidy -diff
-	.ci/tidy-nested -diff
-	go build -C .ci/tools -o ../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
-	.ci/bin/golangci-lint run ./...
-	cd bench && ../.ci/bin/golangci-lint run ./...
-	cd sdktest && ../.ci/bin/golangci-lint run ./...
+	.ci/tidy -diff
+	GOWORK=off go build -C .ci/tools -o ../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	go vet -tags 'browser contract manual' ./cmd/ingestor/...
+	for module in $(MODULES); do (cd $$module && $(CURDIR)/.ci/bin/golangci-lint run ./...); done
 
 fuzz: ## run every fuzz target for FUZZTIME (default 30s)
 	.ci/fuzz $(FUZZTIME)
@@ -120,11 +123,11 @@ bench-catalog: ## compare the catalog with bare inserts, and its search with a b
 	cd bench && go run ./catalog
 
 bench-serve: ## compare ingestor serve with a bare handler, over loopback
-	cd bench && go run ./serve
+	go run ./cmd/ingestor/internal/testing/benchserve
 
 bench-proxy: ## measure what ingestor proxy adds to calls, over loopback
 	.ci/need python3
-	cd bench && go run ./proxy
+	go run ./cmd/ingestor/internal/testing/benchproxy
 
 bench-lease: ## compare leased blocks with the plain store in Redis, with eight processes
 	.ci/need redis-server
@@ -136,10 +139,23 @@ bench-grow: ## measure how cost grows with pools, windows and callers; writes be
 
 mutants: ## break PKG (quota/meter) in N (300) sampled places, and list the breaks that no test notices
 	.ci/need $(NEED)
-	go build -C .ci/tools -o ../bin/mutants ./mutants
+	GOWORK=off go build -C .ci/tools -o ../bin/mutants ./mutants
 	.ci/bin/mutants -n $(N) -seed $(SEED) $(addprefix ./,$(PKG))
+
+release: ## make archives and packages of VERSION (v0.1.0) in dist; takes ten minutes
+	.ci/release $(VERSION)
+
+release-test: ## install the package in a booted Debian, and use it there; needs root
+	.ci/release-test
+
+ways: ## count the functions that one reservation, and one metered request, run through
+	GOWORK=off go build -C .ci/tools -o ../bin/ways ./ways
+	.ci/bin/ways
+
+lines: ## count the lines of the product, by room
+	.ci/lines
 
 cover: ## measure test coverage; writes coverage.out for go tool cover -html
 	.ci/need $(NEED)
-	go test -coverprofile=coverage.out -coverpkg=./... ./...
+	go test -coverprofile=coverage.out -coverpkg=work work
 	go tool cover -func=coverage.out | tail -1

@@ -14,7 +14,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/headroom-quota/headroom/bench/team"
+	"github.com/headroom-quota/headroom/internal/testing/team"
 )
 
 func main() {

@@ -13,7 +13,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/headroom-quota/headroom/bench/team"
+	"github.com/headroom-quota/headroom/internal/testing/team"
 
 	"github.com/headroom-quota/headroom"
 	"github.com/headroom-quota/headroom/quota"
@@ -54,7 +54,7 @@ upstreams:
     hosts: [%q]
     pools:
       units: {quota: 2000000000, windows: [{per: 24h}, {per: day, zone: America/Los_Angeles}, {per: 10m, quota: 2000000000}]}
-`, host), &book.Options{Builtins: headroom.Builtin}))
+`, host), &book.Options{Builtins: headroom.ReadBuiltin}))
 	ledger := must(quota.New(costs, memstore.New(nil), nil))
 	return must(meter.New(ledger, &meter.Options{Base: base, Keys: keys, Logger: slog.New(slog.DiscardHandler)}))
 }

@@ -46,7 +46,7 @@ func (r *Run) hasRoom(ctx context.Context, call *quota.Call) bool {
 	if upstream == nil || upstream.Methods[call.Method] == nil {
 		return true
 	}
-	pools, err := r.ledger.Usage(ctx, call.Upstream, account(r.job))
+	pools, err := r.ledger.View().Usage(ctx, call.Upstream, account(r.job))
 	if err != nil {
 		return true
 	}

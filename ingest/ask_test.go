@@ -21,7 +21,10 @@ func TestNothingToSpend(t *testing.T) {
 		name string
 		gone func(r *rig) error
 	}{
-		{"used up", func(r *rig) error { _, err := r.ledger.Adjust(t.Context(), unitsPool, 10, "somebody else"); return err }},
+		{"used up", func(r *rig) error {
+			_, err := r.ledger.Admin().Adjust(t.Context(), unitsPool, 10, "somebody else")
+			return err
+		}},
 		{"blocked", func(r *rig) error {
 			return r.ledger.Block(t.Context(), unitsPool, noon.Add(5*time.Hour), "the upstream said so")
 		}},
@@ -57,13 +60,13 @@ func TestNothingToSpend(t *testing.T) {
 // out by a reservation that is given back.
 func TestAskingCostsNothing(t *testing.T) {
 	r := newRig(t, 10, charts(func(j *ingest.Job) { j.Class, j.Regions = "manual", []string{"US"} }))
-	_, err := r.ledger.Adjust(t.Context(), unitsPool, 10, "somebody else") // the headroom of 5 is left
+	_, err := r.ledger.Admin().Adjust(t.Context(), unitsPool, 10, "somebody else") // the headroom of 5 is left
 	r.must(err)
 	rep := r.run("charts", ingest.Occasion{})
 	if rep.State != catalog.Done || rep.Units != 2 {
 		t.Errorf("%s after %d units: %v", rep.State, rep.Units, rep.Err)
 	}
-	usage, err := r.ledger.Usage(t.Context(), "youtube", "")
+	usage, err := r.ledger.View().Usage(t.Context(), "youtube", "")
 	r.must(err)
 	for _, p := range usage {
 		if p.Pool.Name == "units" && p.Windows[0].Used != 12 {

@@ -108,7 +108,7 @@ func TestProgramIsUnblocked(t *testing.T) {
 		if r.must(err); !at.Equal(want) {
 			t.Errorf("it resumes at %s, want %s", at, want)
 		}
-		r.must(r.ledger.Unblock(t.Context(), pool))
+		r.must(r.ledger.Admin().Unblock(t.Context(), pool))
 	}
 }
 
@@ -127,7 +127,7 @@ func TestProgramIsCounted(t *testing.T) {
 	if rep.State != catalog.Deferred || rep.Units != 2 || !errors.Is(rep.Err, meter.ErrBudget) {
 		t.Errorf("the run is %+v", rep)
 	}
-	spent, err := r.ledger.Spend(t.Context(), quota.SpendQuery{}, quota.ByJob)
+	spent, err := r.ledger.View().Spend(t.Context(), quota.SpendQuery{}, quota.ByJob)
 	if r.must(err); len(spent) != 1 || spent[0].Labels.Job != "tap" {
 		t.Errorf("the spend is %+v", spent)
 	}

@@ -58,7 +58,7 @@ func (r *Runner) Opened(ctx context.Context, j *Job) func(pool string) bool {
 		if !asked {
 			asked = true
 			for _, upstream := range j.upstreams(r.ledger.Book()) {
-				some, _ := r.ledger.Usage(ctx, upstream, account(j)) // without an answer no pool is open
+				some, _ := r.ledger.View().Usage(ctx, upstream, account(j)) // without an answer no pool is open
 				pools = append(pools, some...)
 			}
 		}

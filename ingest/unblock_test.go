@@ -38,16 +38,16 @@ func TestUnblockingFreesWhatTheBlockDeferred(t *testing.T) {
 		event  func(*quota.Ledger) error // an hour later, by another process
 		again  time.Duration             // after noon: when the daemon goes on
 	}{
-		{"a block that is lifted", shut, func(l *quota.Ledger) error { return l.Unblock(t.Context(), unitsPool) }, time.Hour + time.Minute},
+		{"a block that is lifted", shut, func(l *quota.Ledger) error { return l.Admin().Unblock(t.Context(), unitsPool) }, time.Hour + time.Minute},
 		{"a block that stays", shut, func(*quota.Ledger) error { return nil }, block},
 		{"a block of another pool that is lifted", shut, func(l *quota.Ledger) error {
-			return l.Unblock(t.Context(), quota.Pool{Upstream: "youtube", Account: "default", Name: "searches"})
+			return l.Admin().Unblock(t.Context(), quota.Pool{Upstream: "youtube", Account: "default", Name: "searches"})
 		}, block},
-		{"a quota that is used up", func(r *rig) error { _, err := r.ledger.Adjust(t.Context(), unitsPool, 10, "spent"); return err }, func(l *quota.Ledger) error {
-			if _, err := l.Adjust(t.Context(), unitsPool, -10, "counted twice"); err != nil {
+		{"a quota that is used up", func(r *rig) error { _, err := r.ledger.Admin().Adjust(t.Context(), unitsPool, 10, "spent"); return err }, func(l *quota.Ledger) error {
+			if _, err := l.Admin().Adjust(t.Context(), unitsPool, -10, "counted twice"); err != nil {
 				return err
 			}
-			return l.Unblock(t.Context(), unitsPool)
+			return l.Admin().Unblock(t.Context(), unitsPool)
 		}, 24*time.Hour + time.Minute},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestABlockThatIsLiftedFreesARunNow(t *testing.T) {
 	if rep := r.run("charts", ingest.Occasion{Deferred: true}); len(rep.Work) != 0 || r.sim.Counts().Total().Calls != 0 {
 		t.Errorf("while the pool is shut: %v, %d calls", states(rep), r.sim.Counts().Total().Calls)
 	}
-	r.must(r.newLedger(2, 10).Unblock(t.Context(), unitsPool))
+	r.must(r.newLedger(2, 10).Admin().Unblock(t.Context(), unitsPool))
 	at, err := r.runner.ResumeAt(t.Context(), r.job("charts"), nil)
 	if err != nil || at.After(r.clock.Now()) {
 		t.Errorf("it goes on at %s, %v", at, err)

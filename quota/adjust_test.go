@@ -18,14 +18,14 @@ func TestAdjust(t *testing.T) {
 	l, _ := newLedger(t)
 	must(t, l, quota.Call{Upstream: "youtube", Method: "videos.list", Job: "trending", Region: "DE"})
 	for _, n := range []int64{120, -50} {
-		if _, err := l.Adjust(t.Context(), pool, n, "the console says so"); err != nil {
+		if _, err := l.Admin().Adjust(t.Context(), pool, n, "the console says so"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if n := used(t, l, "units", "24h"); n != 71 {
 		t.Errorf("used %d, want 71", n)
 	}
-	spent, err := l.Spend(t.Context(), quota.SpendQuery{Upstream: "youtube", Account: "default"})
+	spent, err := l.View().Spend(t.Context(), quota.SpendQuery{Upstream: "youtube", Account: "default"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,9 +37,9 @@ func TestAdjust(t *testing.T) {
 		t.Error(diff)
 	}
 	for _, err := range []error{
-		errOf(l.Adjust(t.Context(), pool, 0, "x")),
-		errOf(l.Adjust(t.Context(), pool, 5, "")),
-		errOf(l.Adjust(t.Context(), pool, -1<<53, "x")),
+		errOf(l.Admin().Adjust(t.Context(), pool, 0, "x")),
+		errOf(l.Admin().Adjust(t.Context(), pool, 5, "")),
+		errOf(l.Admin().Adjust(t.Context(), pool, -1<<53, "x")),
 	} {
 		if !errors.Is(err, quota.ErrBadInput) {
 			t.Error(err)
@@ -53,14 +53,14 @@ func TestAdjustGivesBackWhatWasUsed(t *testing.T) {
 	l, _ := newLedger(t)
 	must(t, l, units(48))
 	for _, step := range []struct{ units, want int64 }{{-999_999, -48}, {-5, 0}, {7, 7}, {-3, -3}} {
-		if got, err := l.Adjust(t.Context(), pool, step.units, "counted again"); err != nil || got != step.want {
+		if got, err := l.Admin().Adjust(t.Context(), pool, step.units, "counted again"); err != nil || got != step.want {
 			t.Errorf("adjust by %d: recorded %d (%v), want %d", step.units, got, err, step.want)
 		}
 	}
 	if n := used(t, l, "units", "24h"); n != 4 {
 		t.Errorf("used %d, want 4", n)
 	}
-	spent, err := l.Spend(t.Context(), quota.SpendQuery{}, quota.ByPool)
+	spent, err := l.View().Spend(t.Context(), quota.SpendQuery{}, quota.ByPool)
 	if err != nil || len(spent) != 1 || spent[0].Units != 4 {
 		t.Errorf("spent %+v (%v), want the 4 that are used", spent, err)
 	}
@@ -77,7 +77,7 @@ func TestPoolWithoutAccount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Adjust(t.Context(), pool, 1, "the console says so"); err != nil {
+	if _, err := l.Admin().Adjust(t.Context(), pool, 1, "the console says so"); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.BlockFor(t.Context(), pool, time.Minute, "429"); err != nil {
@@ -86,7 +86,7 @@ func TestPoolWithoutAccount(t *testing.T) {
 	if want := []string{"default youtube/units", "default youtube/units"}; !slices.Equal(told, want) {
 		t.Errorf("observed %q, want %q", told, want)
 	}
-	spent, err := l.Spend(t.Context(), quota.SpendQuery{}, quota.ByMethod)
+	spent, err := l.View().Spend(t.Context(), quota.SpendQuery{}, quota.ByMethod)
 	if err != nil || len(spent) != 1 || spent[0].Pool.String() != "youtube/units" {
 		t.Error("spend of all accounts:", spent, err)
 	}
@@ -98,7 +98,7 @@ func TestSpendByDimension(t *testing.T) {
 		must(t, l, quota.Call{Upstream: "youtube", Method: "videos.list", Job: "trending", Region: region})
 	}
 	must(t, l, quota.Call{Upstream: "youtube", Method: "search.list", Job: "news", Region: "DE"})
-	spent, err := l.Spend(t.Context(), quota.SpendQuery{Upstream: "youtube", Account: "default"}, quota.ByRegion)
+	spent, err := l.View().Spend(t.Context(), quota.SpendQuery{Upstream: "youtube", Account: "default"}, quota.ByRegion)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestSpendByDimension(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := l.Spend(t.Context(), quota.SpendQuery{}, "colour"); !errors.Is(err, quota.ErrBadInput) {
+	if _, err := l.View().Spend(t.Context(), quota.SpendQuery{}, "colour"); !errors.Is(err, quota.ErrBadInput) {
 		t.Error(err)
 	}
 }

@@ -98,13 +98,12 @@ func (p *prices) isOther(u *book.Upstream, account string) bool {
 	return u != nil && u.AnyAccount && !slices.Contains(u.Accounts, account)
 }
 
-// listed returns the charges of an account, or of those that are not listed.
-func (p *prices) listed(key accountKey) map[string]*Charge {
-	if pools := p.accounts[key]; pools != nil {
-		return pools
+// listed returns the account of the book whose limits an account has.
+func (p *prices) listed(key accountKey) accountKey {
+	if p.accounts[key] == nil {
+		key.account = book.OtherAccounts
 	}
-	key.account = book.OtherAccounts
-	return p.accounts[key]
+	return key
 }
 
 // windowsFor returns the limits of an account, listed or not.

@@ -57,11 +57,11 @@ var byZone = cmp.Comparer(func(a, b *time.Location) bool { return a == b })
 // everything returns all that a ledger reports: its usage and its spend.
 func everything(t *testing.T, l *quota.Ledger) any {
 	t.Helper()
-	usage, err := l.Usage(t.Context(), "", "")
+	usage, err := l.View().Usage(t.Context(), "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	spent, err := l.Spend(t.Context(), quota.SpendQuery{})
+	spent, err := l.View().Spend(t.Context(), quota.SpendQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,16 +184,19 @@ func badOthers(t *testing.T, l *quota.Ledger) {
 		{"hold less than nothing", func(ctx context.Context) error { _, err := l.Hold(ctx, list, -1); return err }, "a hold is for 1 to 2147483647 calls, not -1"},
 		{"hold enormously many", func(ctx context.Context) error { _, err := l.Hold(ctx, list, 1<<31); return err }, "a hold is for 1 to 2147483647 calls, not 2147483648"},
 		{"wait for what makes no sense", func(ctx context.Context) error { _, err := l.Wait(ctx, units(-1), time.Hour); return err }, "units must be 1 to 9007199254740991, not -1"},
-		{"adjust by nothing", func(ctx context.Context) error { _, err := l.Adjust(ctx, pool, 0, "why"); return err }, "adjust youtube/units: units must be 1 to 9007199254740991, or as many less, not 0"},
-		{"adjust by enormous units", func(ctx context.Context) error { _, err := l.Adjust(ctx, pool, 1<<53, "why"); return err }, "not 9007199254740992"},
-		{"adjust by the least units there are", func(ctx context.Context) error { _, err := l.Adjust(ctx, pool, math.MinInt64, "why"); return err }, "not -9223372036854775808"},
-		{"adjust without a reason", func(ctx context.Context) error { _, err := l.Adjust(ctx, pool, 1, ""); return err }, "adjust youtube/units: say why"},
-		{"adjust with a reason of 10 kB", func(ctx context.Context) error { _, err := l.Adjust(ctx, pool, 1, long); return err }, "must be at most 128 printable bytes"},
-		{"adjust with a reason of two lines", func(ctx context.Context) error { _, err := l.Adjust(ctx, pool, 1, "a\nb"); return err }, `label "a\nb" must be at most 128 printable bytes`},
-		{"adjust an unknown pool", func(ctx context.Context) error { _, err := l.Adjust(ctx, nowhere, 1, "why"); return err }, noPool},
+		{"adjust by nothing", func(ctx context.Context) error { _, err := l.Admin().Adjust(ctx, pool, 0, "why"); return err }, "adjust youtube/units: units must be 1 to 9007199254740991, or as many less, not 0"},
+		{"adjust by enormous units", func(ctx context.Context) error { _, err := l.Admin().Adjust(ctx, pool, 1<<53, "why"); return err }, "not 9007199254740992"},
+		{"adjust by the least units there are", func(ctx context.Context) error {
+			_, err := l.Admin().Adjust(ctx, pool, math.MinInt64, "why")
+			return err
+		}, "not -9223372036854775808"},
+		{"adjust without a reason", func(ctx context.Context) error { _, err := l.Admin().Adjust(ctx, pool, 1, ""); return err }, "adjust youtube/units: say why"},
+		{"adjust with a reason of 10 kB", func(ctx context.Context) error { _, err := l.Admin().Adjust(ctx, pool, 1, long); return err }, "must be at most 128 printable bytes"},
+		{"adjust with a reason of two lines", func(ctx context.Context) error { _, err := l.Admin().Adjust(ctx, pool, 1, "a\nb"); return err }, `label "a\nb" must be at most 128 printable bytes`},
+		{"adjust an unknown pool", func(ctx context.Context) error { _, err := l.Admin().Adjust(ctx, nowhere, 1, "why"); return err }, noPool},
 		{"block an unknown pool", func(ctx context.Context) error { return l.BlockFor(ctx, nowhere, time.Hour, "why") }, noPool},
 		{"block an unknown pool until its reset", func(ctx context.Context) error { return l.BlockUntilReset(ctx, nowhere, "why") }, noPool},
-		{"unblock an unknown pool", func(ctx context.Context) error { return l.Unblock(ctx, nowhere) }, noPool},
+		{"unblock an unknown pool", func(ctx context.Context) error { return l.Admin().Unblock(ctx, nowhere) }, noPool},
 		{"block for less than nothing", func(ctx context.Context) error { return l.BlockFor(ctx, pool, -time.Hour, "why") }, "a block needs a time until which it stands"},
 		{"block until no time", func(ctx context.Context) error { return l.Block(ctx, pool, time.Time{}, "why") }, "a block needs a time until which it stands"},
 		{"block for more than a year", func(ctx context.Context) error { return l.BlockFor(ctx, pool, math.MaxInt64, "why") }, "a block may last 8784h at most"},
@@ -203,22 +206,25 @@ func badOthers(t *testing.T, l *quota.Ledger) {
 		{"block a family's member", func(ctx context.Context) error {
 			return l.BlockFor(ctx, quota.Pool{Upstream: "client", Account: quota.DefaultAccount, Key: "k"}, time.Hour, "why")
 		}, "client:k is a family's member, not a pool"},
-		{"usage of an unknown upstream", func(ctx context.Context) error { _, err := l.Usage(ctx, "vimeo", ""); return err }, `there is no upstream "vimeo"; the price book has github, youtube`},
-		{"usage of an account that no upstream has", func(ctx context.Context) error { _, err := l.Usage(ctx, "", "prod"); return err }, `no upstream has an account "prod"; the price book has default, staging`},
+		{"usage of an unknown upstream", func(ctx context.Context) error { _, err := l.View().Usage(ctx, "vimeo", ""); return err }, `there is no upstream "vimeo"; the price book has github, youtube`},
+		{"usage of an account that no upstream has", func(ctx context.Context) error { _, err := l.View().Usage(ctx, "", "prod"); return err }, `no upstream has an account "prod"; the price book has default, staging`},
 		{"spend of an account that no upstream has", func(ctx context.Context) error {
-			_, err := l.Spend(ctx, quota.SpendQuery{Account: "prod"})
+			_, err := l.View().Spend(ctx, quota.SpendQuery{Account: "prod"})
 			return err
 		}, `no upstream has an account "prod"; the price book has default, staging`},
-		{"usage of an unknown account", func(ctx context.Context) error { _, err := l.Usage(ctx, "youtube", "prod"); return err }, `youtube has no account "prod"; the price book has default, staging`},
+		{"usage of an unknown account", func(ctx context.Context) error { _, err := l.View().Usage(ctx, "youtube", "prod"); return err }, `youtube has no account "prod"; the price book has default, staging`},
 		{"spend of an unknown upstream", func(ctx context.Context) error {
-			_, err := l.Spend(ctx, quota.SpendQuery{Upstream: "vimeo"})
+			_, err := l.View().Spend(ctx, quota.SpendQuery{Upstream: "vimeo"})
 			return err
 		}, `there is no upstream "vimeo"; the price book has github, youtube`},
 		{"spend of an unknown account", func(ctx context.Context) error {
-			_, err := l.Spend(ctx, quota.SpendQuery{Upstream: "youtube", Account: "prod"})
+			_, err := l.View().Spend(ctx, quota.SpendQuery{Upstream: "youtube", Account: "prod"})
 			return err
 		}, `youtube has no account "prod"; the price book has default, staging`},
-		{"spend by what is no dimension", func(ctx context.Context) error { _, err := l.Spend(ctx, quota.SpendQuery{}, "colour"); return err }, `"colour"`},
+		{"spend by what is no dimension", func(ctx context.Context) error {
+			_, err := l.View().Spend(ctx, quota.SpendQuery{}, "colour")
+			return err
+		}, `"colour"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			before := everything(t, l)

@@ -80,7 +80,8 @@ func resets(windows []window.Limit) (calendar window.Spec, ok bool) {
 }
 
 // Unblock opens a pool.
-func (l *Ledger) Unblock(ctx context.Context, pool Pool) error {
+func (a Admin) Unblock(ctx context.Context, pool Pool) error {
+	l := a.ledger
 	return l.block(ctx, pool, BlockRequest{Open: true})
 }
 
@@ -102,12 +103,11 @@ func (l *Ledger) block(ctx context.Context, pool Pool, b BlockRequest) error {
 		return err
 	}
 	if b.Open { // what the journal holds would shut it again
-		var left *leftError
-		if err := l.Replay(ctx); err != nil && !errors.As(err, &left) {
+		if err := l.replayMost(ctx); err != nil {
 			return err
 		}
 	}
-	until, mark := b.Until, l.shut.mark()
+	until, mark := b.Until, l.shut.noted.Load()
 	if b.For > 0 {
 		until = l.now().Add(b.For)
 	}
@@ -182,11 +182,8 @@ func (b *blocks) note(pool Pool, until, now time.Time) {
 	b.many.Store(int64(len(b.until)))
 }
 
-// mark returns the order of the next request, for opened. Take it before the request.
-func (b *blocks) mark() uint64 { return b.noted.Load() }
-
 // opened forgets the block of a pool that the store shows open before its end, if the block was
-// noted before the mark. After its end, a call goes first.
+// noted before the mark: noted, before the store was asked. After its end, a call goes first.
 func (b *blocks) opened(pool Pool, mark uint64, at time.Time) {
 	if b.many.Load() == 0 {
 		return
@@ -204,13 +201,16 @@ func (b *blocks) forget(pool Pool) {
 	b.many.Store(int64(len(b.until)))
 }
 
-// learn notes what a verdict says about the pools of charges. A repeated grant says
+// learn notes what a verdict says about the pools of the charges of a call. A repeated grant says
 // nothing, because it stays granted even if a pool was blocked since.
-func (b *blocks) learn(v *Verdict, charges []Charge, mark uint64) {
-	switch {
-	case v.Blocked:
+func (b *blocks) learn(v *Verdict, charges []Charge, id string, mark uint64) {
+	if v.Blocked {
 		b.note(v.Pool, v.RetryAt, v.At)
-	case v.Allowed && !v.Repeat:
+	}
+	if v.Allowed && v.ID != id {
+		b.renamed(charges, id, v.ID)
+	}
+	if v.Allowed && !v.Repeat {
 		for i := range charges {
 			b.opened(charges[i].Pool, mark, v.At)
 		}

@@ -31,7 +31,7 @@ func TestBlockLiftedByAnother(t *testing.T) {
 				if err := l.BlockFor(t.Context(), pool, time.Hour, "quotaExceeded"); err != nil {
 					t.Fatal(err)
 				}
-				if err := other.Unblock(t.Context(), pool); err != nil {
+				if err := other.Admin().Unblock(t.Context(), pool); err != nil {
 					t.Fatal(err)
 				}
 				test.learns(t, l)

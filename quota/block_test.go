@@ -118,7 +118,7 @@ func TestBlocksHeal(t *testing.T) {
 		if err := l.BlockUntilReset(t.Context(), pool, "quotaExceeded"); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Unblock(t.Context(), pool); err != nil {
+		if err := l.Admin().Unblock(t.Context(), pool); err != nil {
 			t.Fatal(err)
 		}
 		must(t, l, units(1))

@@ -82,7 +82,7 @@ func TestABlockSaysWhoShutThePool(t *testing.T) {
 			if !errors.As(err, &refused) || refused.BlockedBy != test.by || refused.Reason != test.why || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("%v: by %q, %q", err, refused.BlockedBy, refused.Reason)
 			}
-			all, err := l.Usage(t.Context(), "youtube", "default")
+			all, err := l.View().Usage(t.Context(), "youtube", "default")
 			if err != nil {
 				t.Fatal(err)
 			}

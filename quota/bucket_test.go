@@ -147,10 +147,10 @@ func TestEnormousUnits(t *testing.T) {
 			t.Errorf("a full window has lost count: %+v, %v", s, err)
 		}
 		pool := quota.Pool{Upstream: "shop", Name: "points"}
-		if n, err := l.Adjust(t.Context(), pool, most, "more than there can be"); err != nil || n != most {
+		if n, err := l.Admin().Adjust(t.Context(), pool, most, "more than there can be"); err != nil || n != most {
 			t.Errorf("%d, %v", n, err)
 		}
-		usage, err := l.Usage(t.Context(), "shop", "")
+		usage, err := l.View().Usage(t.Context(), "shop", "")
 		if err != nil || usage[0].Allowances[0].Used != most || usage[0].Allowances[0].Remaining != 0 {
 			t.Errorf("%+v, %v", usage, err)
 		}

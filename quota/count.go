@@ -2,7 +2,6 @@ package quota
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"time"
 
@@ -42,7 +41,8 @@ const (
 )
 
 // Compare compares an upstream's own count with the ledger. It changes nothing.
-func (l *Ledger) Compare(ctx context.Context, u UpstreamCount) (Comparison, error) {
+func (v View) Compare(ctx context.Context, u UpstreamCount) (Comparison, error) {
+	l := v.ledger
 	_, c, err := l.compare(ctx, &u, 0)
 	return c, err
 }
@@ -55,7 +55,8 @@ func (l *Ledger) Compare(ctx context.Context, u UpstreamCount) (Comparison, erro
 // If down is set, it also gives units back that the upstream has not counted, and returns
 // them as a negative number. It keeps those that were reserved shortly before the count
 // ended, because the upstream may count them later.
-func (l *Ledger) Reconcile(ctx context.Context, u UpstreamCount, down bool) (int64, error) {
+func (a Admin) Reconcile(ctx context.Context, u UpstreamCount, down bool) (int64, error) {
+	l := a.ledger
 	if err := l.replayAll(ctx); err != nil {
 		return 0, err
 	}
@@ -105,11 +106,7 @@ func (l *Ledger) replayAll(ctx context.Context) error {
 		return nil
 	}
 	l.pending.Store(true)
-	var left *leftError
-	if err := l.Replay(ctx); err != nil && !errors.As(err, &left) {
-		return err
-	}
-	return nil
+	return l.replayMost(ctx)
 }
 
 // compare also returns the charge of the pool, whose Window is the calendar of the count.

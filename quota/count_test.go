@@ -77,7 +77,7 @@ func (p *pacific) count(pool string, units int64, late time.Duration) quota.Upst
 
 func (p *pacific) compare(c quota.UpstreamCount) quota.Comparison {
 	p.t.Helper()
-	got, err := p.ledger[0].Compare(p.t.Context(), c)
+	got, err := p.ledger[0].View().Compare(p.t.Context(), c)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func (p *pacific) compare(c quota.UpstreamCount) quota.Comparison {
 
 func (p *pacific) reconcile(process int, c quota.UpstreamCount, down bool) int64 {
 	p.t.Helper()
-	got, err := p.ledger[process].Reconcile(p.t.Context(), c, down)
+	got, err := p.ledger[process].Admin().Reconcile(p.t.Context(), c, down)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -238,7 +238,7 @@ func TestReconcileAtTheEndOfACount(t *testing.T) {
 func TestCompareAfterAnAdjustment(t *testing.T) {
 	p := newPacific(t, "2026-11-20", 9*time.Hour, 1)
 	p.clock.Advance(10 * time.Minute)
-	if _, err := p.ledger[0].Adjust(t.Context(), quota.Pool{Upstream: "youtube", Name: "units"}, 250, "tried in the console"); err != nil {
+	if _, err := p.ledger[0].Admin().Adjust(t.Context(), quota.Pool{Upstream: "youtube", Name: "units"}, 250, "tried in the console"); err != nil {
 		t.Fatal(err)
 	}
 	if n := p.reconcile(0, p.count("units", 250, 5*time.Minute), false); n != 0 {
@@ -297,9 +297,9 @@ func TestCompareBadInput(t *testing.T) {
 	} {
 		c := p.count("units", 5, time.Minute)
 		test.change(&c)
-		_, err := p.ledger[0].Compare(t.Context(), c)
+		_, err := p.ledger[0].View().Compare(t.Context(), c)
 		plain(t, err, quota.ErrBadInput, test.want)
-		_, err = p.ledger[0].Reconcile(t.Context(), c, true)
+		_, err = p.ledger[0].Admin().Reconcile(t.Context(), c, true)
 		plain(t, err, quota.ErrBadInput, test.want)
 		if !errors.Is(err, quota.ErrBadInput) {
 			t.Error(name)
@@ -329,7 +329,7 @@ func TestUsageShowsALimitThatWasAdopted(t *testing.T) {
 		t.Fatal(err)
 	}
 	limits := func() (all []int64) {
-		usage, err := p.ledger[0].Usage(t.Context(), "youtube", "")
+		usage, err := p.ledger[0].View().Usage(t.Context(), "youtube", "")
 		if err != nil {
 			t.Fatal(err)
 		}

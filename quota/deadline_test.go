@@ -60,7 +60,7 @@ func TestADeadlineThatPassesInTheStoreIsTheCallers(t *testing.T) {
 		"admit":   func(ctx context.Context) error { _, err := l.Reserve(ctx, admitted); return err },
 		"wait":    func(ctx context.Context) error { _, err := l.Wait(ctx, admitted, time.Hour); return err },
 		"hold":    func(ctx context.Context) error { _, err := l.Hold(ctx, admitted, 2); return err },
-		"usage":   func(ctx context.Context) error { _, err := l.Usage(ctx, "", ""); return err },
+		"usage":   func(ctx context.Context) error { _, err := l.View().Usage(ctx, "", ""); return err },
 		"block":   func(ctx context.Context) error { return l.BlockFor(ctx, pool, time.Hour, "no") },
 	} {
 		why := errors.New("the run is over")
@@ -89,11 +89,11 @@ func TestADeadlineThatHasPassedIsNoOutage(t *testing.T) {
 	defer cancel()
 	for name, ask := range map[string]func() error{
 		"reserve": func() error { _, err := l.Reserve(ctx, units(1)); return err },
-		"usage":   func() error { _, err := l.Usage(ctx, "", ""); return err },
-		"spend":   func() error { _, err := l.Spend(ctx, quota.SpendQuery{}); return err },
-		"adjust":  func() error { _, err := l.Adjust(ctx, pool, 1, "tried"); return err },
+		"usage":   func() error { _, err := l.View().Usage(ctx, "", ""); return err },
+		"spend":   func() error { _, err := l.View().Spend(ctx, quota.SpendQuery{}); return err },
+		"adjust":  func() error { _, err := l.Admin().Adjust(ctx, pool, 1, "tried"); return err },
 		"block":   func() error { return l.BlockFor(ctx, pool, time.Hour, "no") },
-		"unblock": func() error { return l.Unblock(ctx, pool) },
+		"unblock": func() error { return l.Admin().Unblock(ctx, pool) },
 	} {
 		if err := ask(); errors.Is(err, quota.ErrOutage) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: %v, want its own deadline", name, err)

@@ -4,8 +4,9 @@
 //
 // There are three ways in. Most programs want the first:
 //
-//  1. For HTTP, make the transport of package quota/meter the transport of your
-//     http.Client. It prices and reserves every request. Your other code stays as it is.
+//  1. For HTTP, take a client of headroom.Client or open.Client, or make the transport of
+//     package quota/meter the transport of your own. It prices and reserves every request.
+//     Your other code stays as it is.
 //
 //  2. For any other call, use [Ledger.Do]. It reserves, calls your function, and keeps
 //     the charge unless the function returns [ErrUnsent].
@@ -20,6 +21,9 @@
 // [Reservation.Done]; Do and quota/meter do so by themselves. [Ledger.Observe] takes what an
 // upstream has reported about its limits, as quota/meter reads it from answers.
 //
+// The methods of a Ledger make calls, and take what upstreams say. [Ledger.View] reads what is
+// used and who spent it. [Ledger.Admin] corrects the ledger by hand, and sets limits.
+//
 // # Opening a ledger
 //
 // Package quota/open opens a ledger by its address, with the journal, breaker and locks
@@ -28,9 +32,9 @@
 //	opened, err := open.Open(ctx, "redis://localhost:6379/0", &open.Options{Book: book})
 //
 // A program that must stay small imports one store and calls [New]. Stores are
-// quota/memstore (one process), quota/sqlitestore (one machine) and quota/redisstore
-// (many machines). Package quota/book reads the price book, which says what calls cost
-// and how much may be spent. [Ledger.SetBook] changes to another one.
+// quota/memstore (one process), quota/sqlitestore (one machine), quota/redisstore and
+// quota/pgstore (many machines). quota/leasestore hands out blocks of any of them. Package
+// quota/book reads the price book, which says what calls cost and how much may be spent. [Ledger.SetBook] changes to another one.
 //
 // # Refusals
 //

@@ -127,12 +127,12 @@ func TestCheck(t *testing.T) {
 	if err := both(quota.Call{Upstream: "model", Method: "tail"}); !errors.Is(err, quota.ErrBlocked) {
 		t.Error(err)
 	}
-	usage, _ := l.Usage(t.Context(), "model", "")
+	usage, _ := l.View().Usage(t.Context(), "model", "")
 	for range 5 {
 		l.Check(t.Context(), ask)
 		l.Check(t.Context(), quota.Call{Upstream: "model", Method: "ask", Estimate: quota.Units{"tokens": 1}})
 	}
-	if after, _ := l.Usage(t.Context(), "model", ""); !reflect.DeepEqual(usage, after) {
+	if after, _ := l.View().Usage(t.Context(), "model", ""); !reflect.DeepEqual(usage, after) {
 		t.Errorf("after checking %+v, before %+v", after, usage)
 	}
 	if _, err := (*quota.Ledger)(nil).Check(t.Context(), ask); !errors.Is(err, quota.ErrBadInput) {
@@ -143,7 +143,7 @@ func TestCheck(t *testing.T) {
 // A call that the upstream counts when it ends moves there, once.
 func TestSettleAtEnd(t *testing.T) {
 	late := func(l *quota.Ledger) int64 {
-		usage, err := l.Usage(t.Context(), "model", "")
+		usage, err := l.View().Usage(t.Context(), "model", "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -178,7 +178,7 @@ func TestSettleAtEnd(t *testing.T) {
 		if got := late(l); got != 0 {
 			t.Errorf("%d are used at last, want 0", got)
 		}
-		spent, err := l.Spend(t.Context(), quota.SpendQuery{}, "pool", "job")
+		spent, err := l.View().Spend(t.Context(), quota.SpendQuery{}, "pool", "job")
 		if err != nil || len(spent) != 2 || spent[0].Units+spent[1].Units != 71 {
 			t.Errorf("spent %+v, %v", spent, err)
 		}

@@ -65,7 +65,7 @@ func ExampleLedger_Do() {
 		return fmt.Errorf("no connection: %w", quota.ErrUnsent)
 	})
 	fmt.Println(err)
-	usage, err := ledger.Usage(ctx, "", "")
+	usage, err := ledger.View().Usage(ctx, "", "")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func ExampleLedger_Hold() {
 	if err := hold.Close(ctx); err != nil {
 		log.Fatal(err)
 	}
-	usage, err := ledger.Usage(ctx, "", "")
+	usage, err := ledger.View().Usage(ctx, "", "")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func ExampleImpossibleError() {
 }
 
 // Spend answers who spent it.
-func ExampleLedger_Spend() {
+func ExampleView_Spend() {
 	ledger, _ := exampleLedger()
 	ctx := context.Background()
 	for _, region := range []string{"DE", "FR", "DE"} {
@@ -174,7 +174,7 @@ func ExampleLedger_Spend() {
 			log.Fatal(err)
 		}
 	}
-	spent, err := ledger.Spend(ctx, quota.SpendQuery{}, quota.ByRegion)
+	spent, err := ledger.View().Spend(ctx, quota.SpendQuery{}, quota.ByRegion)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -9,7 +9,8 @@ import (
 
 // Forgotten returns the pools of the price book whose spend the ledger has lost. Each is
 // the error that calls of the pool get.
-func (l *Ledger) Forgotten(ctx context.Context) (all []*ForgottenError, err error) {
+func (v View) Forgotten(ctx context.Context) (all []*ForgottenError, err error) {
+	l := v.ledger
 	p := l.current()
 	if p == nil {
 		return nil, errNotMade
@@ -35,27 +36,17 @@ func (l *Ledger) named(lost *ForgottenError) *ForgottenError {
 }
 
 // Trust accepts a pool as the ledger has it, although the ledger has lost some of its
-// spend. It assumes that the lost spend was 0. If it was not, call [Ledger.Adjust] with
+// spend. It assumes that the lost spend was 0. If it was not, call [Admin.Adjust] with
 // the missing units instead. The reason is kept in the spend, as a correction of 0 units.
-func (l *Ledger) Trust(ctx context.Context, pool Pool, reason string) error {
-	c, err := l.current().pool(pool)
-	if err != nil {
-		return err
-	}
-	if reason == "" {
-		return BadInput("trust %s: say why; the reason is kept in the spend", pool)
-	}
-	c.Units = 0
-	_, err = l.store.Record(ctx, Request{ID: l.ids.next(), Charges: []Charge{c}, Labels: Labels{Reason: reason}, Restore: true})
-	if err != nil {
-		return l.storeError(ctx, "trust "+c.Pool.String(), err)
-	}
-	return nil
+func (a Admin) Trust(ctx context.Context, pool Pool, reason string) error {
+	_, _, err := a.ledger.correct(ctx, "trust", pool, 0, reason)
+	return err
 }
 
 // Strays returns the calls in the journal that were admitted for another ledger, which
 // was at this address before. They stay in the journal and are never charged here.
-func (l *Ledger) Strays(ctx context.Context) (all []Entry, err error) {
+func (v View) Strays(ctx context.Context) (all []Entry, err error) {
+	l := v.ledger
 	if l.current() == nil {
 		return nil, errNotMade
 	}

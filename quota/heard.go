@@ -22,7 +22,7 @@ const heardDelay = time.Second
 // reservation says how much of one window is used, and each reservation of this process
 // adds to its windows.
 type heard struct {
-	on      atomic.Bool  // there was a report
+	on      atomic.Bool  // there was a report, or the price book says that there will be
 	adopted atomic.Int64 // windows with an adopted limit; usually 0
 	mu      sync.Mutex
 	windows map[heardKey]*heardWindow

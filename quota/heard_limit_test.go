@@ -57,7 +57,7 @@ func hubPool(name string) quota.Pool {
 // first returns the first window of a pool as a ledger shows it.
 func first(t *testing.T, l *sharedLedger, pool quota.Pool) quota.WindowUsage {
 	t.Helper()
-	all, err := l.Usage(t.Context(), "hub", pool.Account)
+	all, err := l.View().Usage(t.Context(), "hub", pool.Account)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestALowerLimitIsNoSpend(t *testing.T) {
 						t.Errorf("%s: a call beyond the lower limit: %v", what, err)
 					}
 				}
-				all, err := one.Spend(t.Context(), quota.SpendQuery{}, quota.ByPool, quota.ByMethod)
+				all, err := one.View().Spend(t.Context(), quota.SpendQuery{}, quota.ByPool, quota.ByMethod)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -137,7 +137,7 @@ func TestAHugeLimitIsCapped(t *testing.T) {
 			l := newSharedLedgerOf(t, open(), heardBook)
 			must(t, l.Ledger, quota.Call{Method: "count"})
 			k.By = "ann"
-			_, err := l.SetLimit(t.Context(), k)
+			_, err := l.Admin().SetLimit(t.Context(), k)
 			plain(t, err, quota.ErrBadInput, "has room for 4294967294 units")
 		})
 	}
@@ -251,7 +251,7 @@ func TestALowLimitIsRenewed(t *testing.T) {
 			t.Fatalf("the limit is %d, want 38", w.Limit)
 		}
 	}
-	if changes, err := l.LimitChanges(t.Context(), 100); err != nil || len(changes) > 21 {
+	if changes, err := l.Admin().LimitChanges(t.Context(), 100); err != nil || len(changes) > 21 {
 		t.Errorf("%d changes, %v", len(changes), err)
 	}
 	clock.Advance(2 * time.Minute)

@@ -21,14 +21,12 @@ type drawn struct {
 	done   *Settlement
 }
 
-// drawn takes a call's units from the hold of its context. It returns nil if the context
-// has no hold, or if the hold cannot pay: it belongs to another ledger or account, a pool
+// drawn takes a call's units from the hold of its context. It returns nil if there is none, or if the hold cannot pay: it belongs to another ledger or account, a pool
 // is not held or is blocked, too little is left, it has ended or was closed, the id drew
 // other units before, or the call is invalid. The caller then reserves, which returns
 // the reason. An error is returned only for an outage, which reserving would meet again, and for
 // a call that another one goes before.
-func (l *Ledger) drawn(ctx context.Context, c *Call) (*Reservation, error) {
-	h := holdOf(ctx)
+func (l *Ledger) drawn(ctx context.Context, h *Hold, c *Call) (*Reservation, error) {
 	if h == nil || h.ledger != l || ctx.Err() != nil || c.ID != "" && !validID(c.ID) {
 		return nil, nil
 	}
@@ -145,12 +143,8 @@ func (d *drawn) settle(ctx context.Context, r *Reservation, units []int64) (Sett
 		d.done = d.correct(r, units)
 	}
 	if len(d.short) > 0 {
-		// under an id of its own, and always the same, so that trying again charges once
-		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.ledger.timeout)
-		defer cancel()
-		_, err := r.ledger.store.Record(within, Request{ID: d.id, Charges: r.ledger.byBook(d.short), Labels: d.labels})
-		if err != nil {
-			return Settlement{}, r.ledger.storeError(context.WithoutCancel(ctx), "settle "+d.short[0].Pool.String(), err)
+		if err := r.ledger.chargeLate(ctx, d.id, d.short, d.labels); err != nil {
+			return Settlement{}, err
 		}
 		d.short = nil
 	}
@@ -189,9 +183,10 @@ func (d *drawn) correct(r *Reservation, units []int64) *Settlement {
 	return &s
 }
 
-// byBook returns charges with the windows of the current price book. A pool that the book
-// no longer has keeps its windows.
-func (l *Ledger) byBook(charges []Charge) []Charge {
+// chargeLate charges what a settled call has cost beyond what its receipt has, with the windows of
+// the current price book. A pool that the book no longer has keeps its windows. The id is of the
+// charge, and always the same, so that trying again charges once.
+func (l *Ledger) chargeLate(ctx context.Context, id string, charges []Charge, by Labels) error {
 	prices, now := l.prices.Load(), slices.Clone(charges)
 	for i := range now {
 		if c, err := prices.pool(now[i].Pool); err == nil {
@@ -199,5 +194,11 @@ func (l *Ledger) byBook(charges []Charge) []Charge {
 			now[i] = c
 		}
 	}
-	return now
+	ctx = context.WithoutCancel(ctx)
+	within, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	if _, err := l.store.Record(within, Request{ID: id, Charges: now, Labels: by}); err != nil {
+		return l.storeError(ctx, "settle "+now[0].Pool.String(), err)
+	}
+	return nil
 }

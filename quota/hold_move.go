@@ -53,10 +53,10 @@ func (h *Hold) move(ctx context.Context) (ok bool, err error) {
 	if !ok {
 		return false, nil
 	}
-	taken, mark := l.clock.Now(), l.shut.mark()
+	taken, mark := l.clock.Now(), l.shut.noted.Load()
 	v, err := l.store.Reserve(ctx, Request{ID: l.ids.next(), Fresh: true, Charges: charges, Labels: h.call.labels()})
 	if err == nil {
-		l.shut.learn(&v, charges, mark)
+		l.shut.learn(&v, charges, v.ID, mark)
 	} else {
 		err = l.storeError(ctx, "reserve "+charges[0].Pool.String(), err)
 	}

@@ -323,7 +323,7 @@ func TestHold(t *testing.T) {
 			t.Errorf("%d left", left(h))
 		}
 		clock.Advance(-time.Second)
-		if err := l.Unblock(ctx, searches); err != nil {
+		if err := l.Admin().Unblock(ctx, searches); err != nil {
 			t.Fatal(err)
 		}
 		draw(t, ctx, l, quota.Call{Upstream: "youtube", Charges: map[string]int64{"searches": 1}})

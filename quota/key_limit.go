@@ -41,6 +41,8 @@ type LimitKeeper interface {
 	LimitChanges(ctx context.Context, most int) ([]KeyLimit, error)
 }
 
+var _ LimitKeeper = Admin{}
+
 // MaxLimitChanges is how many changes of limits a store keeps for people to read.
 const MaxLimitChanges = 10_000
 
@@ -82,7 +84,8 @@ type setLimit struct {
 // SetLimit sets the limit of a key of a family, or removes it if the quota is 0. This
 // process obeys it at once, and all others that share the store within 2 s. The key keeps
 // what it has used.
-func (l *Ledger) SetLimit(ctx context.Context, k KeyLimit) (KeyLimit, error) {
+func (a Admin) SetLimit(ctx context.Context, k KeyLimit) (KeyLimit, error) {
+	l := a.ledger
 	keeper, err := l.keeper()
 	if err != nil {
 		return k, err
@@ -113,7 +116,7 @@ func (l *Ledger) SetLimit(ctx context.Context, k KeyLimit) (KeyLimit, error) {
 		}
 	}
 	if k.Quota == 0 {
-		was, err := l.KeyLimit(ctx, k.Family, k.Key)
+		was, err := l.Admin().KeyLimit(ctx, k.Family, k.Key)
 		switch {
 		case err != nil:
 			return k, err
@@ -154,7 +157,8 @@ func (l *Ledger) dropLimit(ctx context.Context, keeper LimitKeeper, k KeyLimit, 
 }
 
 // KeyLimits is that of the ledger's store: see [LimitKeeper].
-func (l *Ledger) KeyLimits(ctx context.Context, after int64, most int) ([]KeyLimit, error) {
+func (a Admin) KeyLimits(ctx context.Context, after int64, most int) ([]KeyLimit, error) {
+	l := a.ledger
 	keeper, err := l.keeper()
 	if err != nil {
 		return nil, err
@@ -168,7 +172,8 @@ func (l *Ledger) KeyLimits(ctx context.Context, after int64, most int) ([]KeyLim
 
 // KeyLimit is that of the ledger's store: see [LimitKeeper]. For a pool, the family is its
 // upstream.
-func (l *Ledger) KeyLimit(ctx context.Context, family, key string) (last *KeyLimit, err error) {
+func (a Admin) KeyLimit(ctx context.Context, family, key string) (last *KeyLimit, err error) {
+	l := a.ledger
 	keeper, err := l.keeper()
 	if err != nil {
 		return nil, err
@@ -186,7 +191,8 @@ func (l *Ledger) KeyLimit(ctx context.Context, family, key string) (last *KeyLim
 }
 
 // LimitChanges is that of the ledger's store: see [LimitKeeper].
-func (l *Ledger) LimitChanges(ctx context.Context, most int) ([]KeyLimit, error) {
+func (a Admin) LimitChanges(ctx context.Context, most int) ([]KeyLimit, error) {
+	l := a.ledger
 	keeper, err := l.keeper()
 	if err != nil {
 		return nil, err
@@ -211,6 +217,9 @@ func (l *Ledger) keeper() (LimitKeeper, error) {
 // priced returns what a call costs, by the limits in force. If the limit of its key is unknown,
 // it returns an [OutageError], too.
 func (l *Ledger) priced(ctx context.Context, p *prices, c *Call) (*price, error) {
+	if c.Family == "" {
+		return p.lookup(c)
+	}
 	f := p.families[c.Family]
 	keeper, can := l.store.(LimitKeeper)
 	if f == nil || c.Key == "" || !can {

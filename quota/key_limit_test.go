@@ -13,8 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/headroom-quota/headroom/internal/pgtest"
-	"github.com/headroom-quota/headroom/internal/redistest"
+	"github.com/headroom-quota/headroom/internal/testing/pgtest"
+	"github.com/headroom-quota/headroom/internal/testing/redistest"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/memstore"
@@ -75,7 +75,7 @@ func (l *limitLedger) granted(key string) (n int) {
 
 func (l *limitLedger) set(key string, n int64) quota.KeyLimit {
 	l.Helper()
-	set, err := l.SetLimit(l.Context(), quota.KeyLimit{Family: "client", Key: key, Quota: n, By: "Zoë", Reason: "a larger plan"})
+	set, err := l.Admin().SetLimit(l.Context(), quota.KeyLimit{Family: "client", Key: key, Quota: n, By: "Zoë", Reason: "a larger plan"})
 	if err != nil {
 		l.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestKeyLimits(t *testing.T) {
 			if got := newLimitLedger(t, open()).granted("eve"); got != 9 {
 				t.Errorf("after a restart %d are granted, want 9", got)
 			}
-			all, err := one.KeyLimits(t.Context(), third, 100)
+			all, err := one.Admin().KeyLimits(t.Context(), third, 100)
 			var keys []string
 			for i, l := range all {
 				keys = append(keys, fmt.Sprintf("%.5s %d", l.Key, l.Quota))
@@ -177,17 +177,17 @@ func TestKeyLimits(t *testing.T) {
 			if got, want := strings.Join(keys, ", "), "bob 4, carol 4, ddddd 4, acme 0, Mülle 4, eve 9"; got != want || err != nil {
 				t.Errorf("the limits are %s, want %s: %v", got, want, err)
 			}
-			if l, err := one.KeyLimit(t.Context(), "client", "eve"); err != nil || l == nil || *l != all[5] {
+			if l, err := one.Admin().KeyLimit(t.Context(), "client", "eve"); err != nil || l == nil || *l != all[5] {
 				t.Errorf("the limit of eve: %+v %v, want %+v", l, err, all[5])
 			}
-			changes, err := one.LimitChanges(t.Context(), 3)
+			changes, err := one.Admin().LimitChanges(t.Context(), 3)
 			if err != nil || len(changes) != 3 || changes[0] != all[5] || changes[1] != all[4] || changes[1].Reason != "a larger plan" {
 				t.Errorf("the last changes are %+v: %v", changes, err)
 			}
-			if all, err := one.LimitChanges(t.Context(), 100); err != nil || len(all) != 9 || all[8] != set {
+			if all, err := one.Admin().LimitChanges(t.Context(), 100); err != nil || len(all) != 9 || all[8] != set {
 				t.Errorf("all changes are %+v: %v", all, err)
 			}
-			if l, err := one.KeyLimit(t.Context(), "client", "mallory"); err != nil || l != nil {
+			if l, err := one.Admin().KeyLimit(t.Context(), "client", "mallory"); err != nil || l != nil {
 				t.Errorf("the limit of nobody: %+v %v", l, err)
 			}
 		})
@@ -207,11 +207,11 @@ func TestKeyLimitsRefuse(t *testing.T) {
 		"without a higher revision":    {Family: "client", Key: "a", Quota: 1 << 40, By: "ann"},
 		"has no limit":                 {Family: "client", Key: "amce", By: "ann"},
 	} {
-		if _, err := l.SetLimit(t.Context(), k); !errors.Is(err, quota.ErrBadInput) || !strings.Contains(err.Error(), why) {
+		if _, err := l.Admin().SetLimit(t.Context(), k); !errors.Is(err, quota.ErrBadInput) || !strings.Contains(err.Error(), why) {
 			t.Errorf("%+v: %v, want %s", k, err, why)
 		}
 	}
-	if all, err := l.KeyLimits(t.Context(), 0, 10); err != nil || len(all) != 0 {
+	if all, err := l.Admin().KeyLimits(t.Context(), 0, 10); err != nil || len(all) != 0 {
 		t.Errorf("bad input was kept: %v %v", all, err)
 	}
 	l.set("acme", 1)
@@ -220,7 +220,7 @@ func TestKeyLimitsRefuse(t *testing.T) {
 		t.Errorf("more than the limit that was set: %v", err)
 	}
 	m := newLimitLedger(t, notKeeping{memstore.New(nil)})
-	if _, err := m.SetLimit(t.Context(), quota.KeyLimit{Family: "client", Key: "a", Quota: 1, By: "ann"}); !errors.Is(err, quota.ErrNoLimits) {
+	if _, err := m.Admin().SetLimit(t.Context(), quota.KeyLimit{Family: "client", Key: "a", Quota: 1, By: "ann"}); !errors.Is(err, quota.ErrNoLimits) {
 		t.Errorf("in a store that keeps none: %v", err)
 	}
 	if got := m.granted("acme"); got != 3 {
@@ -252,7 +252,7 @@ func TestKeyLimitsCostNoRoundTrips(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, keeper := range map[string]quota.LimitKeeper{"a store that keeps them": s.(quota.LimitKeeper), "one that keeps none": memory} {
+	for name, keeper := range map[string]quota.LimitKeeper{"a store that keeps them": s.(quota.LimitKeeper), "one that keeps none": memory.Admin()} {
 		c := &countingLimits{Store: s, LimitKeeper: keeper}
 		frozen, err := quota.New(memory.Book(), c, &quota.Options{Clock: clockAt{at: time.Now()}})
 		if err != nil {

@@ -46,26 +46,10 @@ func (k *keyed) charge(page string) Charge {
 	return c
 }
 
-// keyedPools returns the keyed pools of an account, listed or not.
-func (p *prices) keyedPools(key accountKey) map[string]*keyed {
-	u := p.book.Upstreams[key.upstream]
-	if p.keyed[key] != nil || !p.isOther(u, key.account) {
-		return p.keyed[key]
-	}
-	account, _ := p.place(u, key.account) // a caller has checked it
-	own := map[string]*keyed{}
-	for name, k := range p.keyed[accountKey{key.upstream, book.OtherAccounts, key.class}] {
-		k := *k
-		k.any.Pool.Account = account
-		own[name] = &k
-	}
-	return own
-}
-
 // keyedOf returns the keyed pools among charges, each at the place of its charge; nil if
 // there are none.
 func (p *prices) keyedOf(account accountKey, charges []Charge) (all []*keyed) {
-	pools := p.keyedPools(account)
+	pools := p.keyed[p.listed(account)]
 	for i := range charges {
 		if k := pools[charges[i].Pool.Name]; k != nil {
 			if all == nil {
@@ -90,14 +74,16 @@ func (k *keyed) ofKey(charge *Charge, c *Call) (Charge, error) {
 
 // keyedPool returns the charge of one page of a keyed pool, whose key may be the one that
 // a store knows.
-func (k *keyed) keyedPool(pool Pool) (Charge, error) {
+func (k *keyed) keyedPool(c *Charge, pool Pool) (Charge, error) {
 	switch {
 	case pool.Key == "":
 		return Charge{}, BadInput("%s has a page per key; name one, as in %s:KEY", pool, pool)
 	case !hashed(pool.Key):
 		pool.Key = pageKey(pool.Key)
 	}
-	return k.charge(pool.Key), nil
+	own := k.charge(pool.Key)
+	own.Pool.Account = c.Pool.Account
+	return own, nil
 }
 
 // settleReceipt settles in the store. The page of a key makes room for another key when all
@@ -137,12 +123,8 @@ func (r *Reservation) settleReceipt(ctx context.Context, units Units) (Settlemen
 	if left == nil || len(*left) == 0 { // another process has settled, or all is recorded
 		return s, nil
 	}
-	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timeout)
-	defer cancel()
-	// under an id of its own, and always the same, so that trying again records once
-	id := "more-" + hex.EncodeToString(r.Nonce[:])
-	if _, err := l.store.Record(within, Request{ID: id, Charges: l.byBook(*left), Labels: r.later.labels}); err != nil {
-		return s, l.storeError(context.WithoutCancel(ctx), "settle "+(*left)[0].Pool.String(), err)
+	if err := l.chargeLate(ctx, "more-"+hex.EncodeToString(r.Nonce[:]), *left, r.later.labels); err != nil {
+		return s, err
 	}
 	r.later.more.Store(new([]Charge))
 	for i := range *left {

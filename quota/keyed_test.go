@@ -74,7 +74,7 @@ func tokensOf(model string) quota.Pool {
 // first.
 func (r *keyedRig) used() string {
 	r.Helper()
-	all, err := r.Usage(r.Context(), "llm", "default")
+	all, err := r.View().Usage(r.Context(), "llm", "default")
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestEachKeyOfAPoolHasItsOwnPage(t *testing.T) {
 	if !shared.Overflow {
 		t.Errorf("a fourth key: %+v, want a shared page", shared.Verdict)
 	}
-	spent, err := r.Spend(t.Context(), quota.SpendQuery{}, quota.ByPool)
+	spent, err := r.View().Spend(t.Context(), quota.SpendQuery{}, quota.ByPool)
 	if err != nil || len(spent) != 2 {
 		t.Fatalf("spent %v %v, want it by pool", spent, err)
 	}
@@ -163,7 +163,7 @@ func TestSettlingUpAKeyWithoutAPage(t *testing.T) {
 		if got := r.used(); !strings.Contains(got, "a 150 of 1000") {
 			t.Errorf("used %s", got)
 		}
-		spent, err := r.Spend(t.Context(), quota.SpendQuery{}, quota.ByPool, quota.ByMethod)
+		spent, err := r.View().Spend(t.Context(), quota.SpendQuery{}, quota.ByPool, quota.ByMethod)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -244,17 +244,17 @@ func TestBlockOfAKey(t *testing.T) {
 		t.Errorf("the blocked key: %v", err)
 	}
 	r.reserve(askModel("b"))
-	if err := r.Unblock(ctx, tokensOf("a")); err != nil {
+	if err := r.Admin().Unblock(ctx, tokensOf("a")); err != nil {
 		t.Fatal(err)
 	}
 	r.reserve(askModel("a"))
 	if err := r.BlockFor(ctx, tokensOf(""), time.Hour, "no"); !errors.Is(err, quota.ErrBadInput) || !strings.Contains(err.Error(), "llm/tokens:KEY") {
 		t.Errorf("a block of no key: %v, want bad input that says how", err)
 	}
-	if units, err := r.Adjust(ctx, tokensOf("b"), -10_000, "it was wrong"); err != nil || units != -600 {
+	if units, err := r.Admin().Adjust(ctx, tokensOf("b"), -10_000, "it was wrong"); err != nil || units != -600 {
 		t.Errorf("adjusted by %d, %v, want -600", units, err)
 	}
-	if _, err := r.Adjust(ctx, quota.Pool{Upstream: "llm", Name: "requests", Key: "b"}, 1, "no"); !errors.Is(err, quota.ErrBadInput) {
+	if _, err := r.Admin().Adjust(ctx, quota.Pool{Upstream: "llm", Name: "requests", Key: "b"}, 1, "no"); !errors.Is(err, quota.ErrBadInput) {
 		t.Errorf("a key of a plain pool: %v", err)
 	}
 }
@@ -375,7 +375,7 @@ func TestUsageOfManyKeys(t *testing.T) {
 				r.reserve(quota.Call{Method: "list", Keys: map[string]string{"users": fmt.Sprint("user", i)}})
 			}
 			r.reserve(quota.Call{Method: "list", Keys: map[string]string{"users": "user35"}})
-			all, err := r.Usage(t.Context(), "llm", "default")
+			all, err := r.View().Usage(t.Context(), "llm", "default")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,11 +1,9 @@
 package quota
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"sync/atomic"
 	"time"
 )
@@ -99,11 +97,23 @@ func New(book *Book, store Store, o *Options) (*Ledger, error) {
 		l.allowance = DefaultAllowance
 	}
 	l.pending.Store(l.journal != nil) // an earlier process may have left entries
-	made := newPrices(book, make(map[Pool]*unsettled))
-	made.places = &places{now: l.clock.Now}
-	l.prices.Store(made)
+	l.setPrices(newPrices(book, &places{now: l.clock.Now}))
 	return l, nil
 }
+
+// View reads a ledger: what is used, who spent it, what it has lost. It changes nothing. Its zero
+// value returns errors.
+type View struct{ ledger *Ledger }
+
+// View returns the part of the ledger that reads it.
+func (l *Ledger) View() View { return View{l} }
+
+// Admin changes a ledger by hand: it corrects counts, opens pools and sets limits. It is a
+// [LimitKeeper]. Its zero value returns errors.
+type Admin struct{ ledger *Ledger }
+
+// Admin returns the part of the ledger that changes it by hand.
+func (l *Ledger) Admin() Admin { return Admin{l} }
 
 // Book returns the current price book; nil if [New] did not make the ledger.
 func (l *Ledger) Book() *Book {
@@ -123,182 +133,15 @@ func (l *Ledger) SetBook(book *Book) error {
 	if err := checkBook(book); err != nil {
 		return err
 	}
-	made := newPrices(book, maps.Clone(l.current().open))
-	made.places = l.prices.Load().places
-	l.prices.Store(made)
+	l.setPrices(newPrices(book, l.current().places))
 	return nil
 }
 
-// Reserve takes the units of a call before it is sent. It returns a [Reservation] if they
-// are granted; without a further call they count as spent. Otherwise it returns an error
-// that says why and when to retry: see [RefusedError], [ImpossibleError],
-// [UnpricedError], [OutageError], [StaleBookError] and [ErrBadInput]. A refused call
-// costs nothing.
-//
-// A caller whose context ends before the ledger has answered gets the context's error. The call is neither
-// refused nor admitted, and what it may have taken is released behind the caller, unless the caller chose
-// its ID: then asking again with that ID returns the grant.
-//
-// Under the context of a [Hold], Reserve draws from the hold while units are left in it.
-func (l *Ledger) Reserve(ctx context.Context, c Call) (*Reservation, error) {
-	if err := c.own(); err != nil {
-		return nil, l.failed(ctx, &c, err)
+func (l *Ledger) setPrices(p *prices) {
+	if len(p.reported) > 0 {
+		l.heard.on.Store(true)
 	}
-	if r, err := l.drawn(ctx, &c); r != nil || err != nil {
-		return r, err
-	}
-	prices := l.current()
-	if prices == nil {
-		return nil, errNotMade
-	}
-	price, err := l.priced(ctx, prices, &c)
-	if err != nil && !errors.Is(err, ErrOutage) {
-		return nil, l.failed(ctx, &c, err)
-	}
-	return l.reserve(ctx, &c, price, err)
-}
-
-// reserve takes the units of a priced call. An outage while it was priced is that of the call.
-func (l *Ledger) reserve(ctx context.Context, c *Call, price *price, err error) (*Reservation, error) {
-	r := &Reservation{ledger: l, price: price}
-	id, fresh := c.ID, c.ID == "" && c.Family == ""
-	if fresh {
-		if id = l.ids.next(); c.Owner != "" {
-			id = ownedID(c.Owner, id)
-		}
-	}
-	if len(price.charges) == 0 { // unpriced, and the book says to admit it
-		r.Verdict = Verdict{Allowed: true, ID: id, At: l.clock.Now()}
-		if l.watch != nil {
-			e := Event{Kind: EventUnpriced, Call: l.told(c), Verdict: r.Verdict}
-			if price.err != nil {
-				e.Kind, e.Err = EventObserved, price.err
-			}
-			l.watch.Observe(ctx, e)
-		}
-		return r, nil
-	}
-	price, unknown := l.adopted(ctx, c, price, takesProbes)
-	if err = cmp.Or(err, unknown); err == nil {
-		err = l.ask(ctx, c, id, fresh, price, &r.Verdict)
-	}
-	r.price = price
-	if err != nil {
-		if errors.Is(err, ErrOutage) {
-			outage := err
-			r, err = l.admit(ctx, c, price, id, outage)
-			if err != nil && l.excused(ctx, c, err) {
-				return l.uncounted(ctx, c, price, id, l.now(), err), nil
-			}
-			return r, l.unseen(ctx, c, r, outage, err)
-		}
-		if l.excused(ctx, c, err) {
-			return l.uncounted(ctx, c, price, id, l.now(), err), nil
-		}
-		return nil, l.failed(ctx, c, err)
-	}
-	if !r.Allowed {
-		if l.observes(c) {
-			r.Verdict.ID = id
-			return l.letThrough(ctx, c, price, r.Verdict)
-		}
-		return nil, refusal(c, r.Verdict)
-	}
-	if price.keyed != nil {
-		r.later = &later{labels: c.labels()}
-	}
-	if price.slots || price.atEnd != "" || len(price.depends) > 0 {
-		l.keepReceipt(r)
-	}
-	if len(price.open) > 0 { // also if it is a repeat: the first answer may not have come
-		now := l.clock.Now()
-		for _, u := range price.open {
-			u.begun(now)
-		}
-	}
-	return r, nil
-}
-
-// ask asks the store for charges, after replaying the journal.
-func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, price *price, v *Verdict) (err error) {
-	charges := price.charges
-	if ctx.Err() != nil {
-		return tooLate(ctx, "reserve "+charges[0].Pool.String())
-	}
-	if l.journal != nil && l.pending.Load() && c.Family == "" {
-		var left *leftError
-		if err := l.Replay(ctx); err != nil && !errors.As(err, &left) {
-			return err
-		}
-	}
-	var began time.Time
-	believes := l.refusals.believes(charges) > 0 && (fresh || id == "")
-	if l.watch != nil || believes {
-		began = l.clock.Now()
-	}
-	if believes && l.refusals.refuses(charges, began, v) {
-		v.ID = id
-		if l.watch != nil {
-			l.answered(ctx, c, *v, 0)
-		}
-		return nil
-	}
-	heard := l.hears()
-	if heard {
-		l.sendUrgent(ctx, charges)
-	}
-	if first := l.shut.enter(c, charges, id, l.now()); first != nil {
-		*v = *first
-		if l.watch != nil {
-			l.answered(ctx, c, *v, 0)
-		}
-		return nil
-	}
-	mark, cleared := l.shut.mark(), l.refusals.mark()
-	if *v, err = l.store.Reserve(ctx, Request{ID: id, Fresh: fresh, Charges: charges, Labels: c.labels()}); err != nil {
-		l.probed(charges[0].Pool.Upstream, charges[0].Pool.Account, id, false, false)
-		return l.storeError(ctx, "reserve "+charges[0].Pool.String(), err)
-	}
-	if l.journal != nil || v.Blocked { // until when by our clock
-		l.offset.Store(int64(v.At.Sub(l.clock.Now())))
-	}
-	if !v.Allowed {
-		l.probed(charges[0].Pool.Upstream, charges[0].Pool.Account, id, false, false)
-		l.explain(v, price)
-		if believes {
-			l.refusals.learn(v, charges, began, cleared)
-		}
-	} else if v.ID != id {
-		l.shut.renamed(charges, id, v.ID)
-	}
-	l.shut.learn(v, charges, mark)
-	if heard {
-		l.heard.note(v, charges, l.current().reported, l.now())
-	}
-	if l.watch != nil {
-		l.answered(ctx, c, *v, l.clock.Now().Sub(began))
-	}
-	return nil
-}
-
-// hears reports whether answers report what is used, or may do so.
-func (l *Ledger) hears() bool { return l.heard.on.Load() || len(l.current().reported) > 0 }
-
-// explain completes what a store says of a refusal.
-func (l *Ledger) explain(v *Verdict, price *price) {
-	if v.Blocked {
-		v.attribute()
-	}
-	l.slots.slotsTaken(v, price.charges)
-	l.notForever(v, price.adopted)
-}
-
-// refusal returns the error for a refusal.
-func refusal(c *Call, v Verdict) error {
-	if v.Impossible {
-		return &ImpossibleError{Pool: v.Pool, Window: v.Window, Class: c.Class, Units: v.Units, Limit: v.Limit}
-	}
-	return &RefusedError{v}
+	l.prices.Store(p)
 }
 
 // tooLate returns the error of a caller that cancelled or ran out of time, or nil. It says nothing about

@@ -72,7 +72,7 @@ func units(n int64) quota.Call {
 
 func used(t testing.TB, l *quota.Ledger, pool, window string) int64 {
 	t.Helper()
-	all, err := l.Usage(t.Context(), "youtube", "default")
+	all, err := l.View().Usage(t.Context(), "youtube", "default")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func used(t testing.TB, l *quota.Ledger, pool, window string) int64 {
 
 func TestUsageTellsTheSpecOfEachWindow(t *testing.T) {
 	l, _ := newLedger(t)
-	all, err := l.Usage(t.Context(), "", "")
+	all, err := l.View().Usage(t.Context(), "", "")
 	if err != nil || len(all) == 0 {
 		t.Fatal(all, err)
 	}
@@ -273,12 +273,12 @@ func TestSetBook(t *testing.T) {
 		t.Error(err)
 	}
 	pool := quota.Pool{Upstream: "youtube", Name: "units"}
-	_, looked := l.Usage(t.Context(), "youtube", "")
+	_, looked := l.View().Usage(t.Context(), "youtube", "")
 	for said, err := range map[string]error{
 		"reserve youtube/units: price book":          err,
 		"look at youtube: youtube/units: price book": looked,
 		"block youtube/units: price book":            l.Block(t.Context(), pool, noon.Add(time.Minute), "quotaExceeded"),
-		"adjust youtube/units: price book":           errOf(l.Adjust(t.Context(), pool, 1, "the console shows more")),
+		"adjust youtube/units: price book":           errOf(l.Admin().Adjust(t.Context(), pool, 1, "the console shows more")),
 	} {
 		if err == nil || !strings.HasPrefix(err.Error(), said) {
 			t.Errorf("%v, want %s ...", err, said)
@@ -309,8 +309,8 @@ func TestObserver(t *testing.T) {
 	l.Block(t.Context(), pool, noon, "over already, so nothing was shut")
 	l.BlockFor(t.Context(), pool, time.Minute, "")
 	l.Reserve(t.Context(), units(1))
-	l.Unblock(t.Context(), pool)
-	l.Adjust(t.Context(), pool, 1, "x")
+	l.Admin().Unblock(t.Context(), pool)
+	l.Admin().Adjust(t.Context(), pool, 1, "x")
 	clock.Set(noon.AddDate(73, 0, 0)) // 2099
 	must(t, l, units(1))
 	clock.Set(noon)

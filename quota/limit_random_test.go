@@ -195,7 +195,7 @@ func (m *limitTrial) set(rt *rapid.T) {
 	if reads && p.gate.down.Load() || n == 0 && (!isSet || k.limit() == limitOfBook) || n == limitOfBook {
 		rt.SkipNow() // the limit of the book says that none is set
 	}
-	set, err := p.SetLimit(rt.Context(), one)
+	set, err := p.Admin().SetLimit(rt.Context(), one)
 	m.say(rt, "%s: set %s to %d: %v", p.name, k.name, n, err)
 	if err != nil {
 		rt.Fatal(err)
@@ -236,7 +236,7 @@ func (m *limitTrial) history(rt *rapid.T) {
 	slices.Reverse(want)
 	for _, p := range m.parties {
 		p.gate.down.Store(false)
-		got, err := p.LimitChanges(rt.Context(), len(want)+1)
+		got, err := p.Admin().LimitChanges(rt.Context(), len(want)+1)
 		if err != nil || len(got) < len(want) || !slices.Equal(got[:len(want)], want) {
 			rt.Fatalf("%s: the changes are %+v %v, want %+v", p.name, got, err, want)
 		}

@@ -40,8 +40,8 @@ func TestLogObserver(t *testing.T) {
 		must(t, l, units(60))
 		l.Reserve(t.Context(), units(1))
 		l.BlockFor(t.Context(), pool, time.Minute, "quotaExceeded")
-		l.Unblock(t.Context(), pool)
-		l.Adjust(t.Context(), pool, 3, "by hand")
+		l.Admin().Unblock(t.Context(), pool)
+		l.Admin().Adjust(t.Context(), pool, 3, "by hand")
 		return strings.Split(strings.TrimSpace(b.String()), "\n")
 	}
 	warnings := []string{

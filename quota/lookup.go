@@ -26,9 +26,9 @@ func (p *prices) possible(charges []Charge, class string) error {
 // ordinarily reports whether an ordinary caller could ever be granted charges.
 func (p *prices) ordinarily(charges []Charge) bool {
 	for i := range charges {
-		c, ordinary := &charges[i], accountKey{charges[i].Pool.Upstream, charges[i].Pool.Account, ""}
-		windows := p.listed(ordinary)[c.Pool.Name].Windows
-		if k := p.keyedPools(ordinary)[c.Pool.Name]; k != nil {
+		c, ordinary := &charges[i], p.listed(accountKey{charges[i].Pool.Upstream, charges[i].Pool.Account, ""})
+		windows := p.accounts[ordinary][c.Pool.Name].Windows
+		if k := p.keyed[ordinary][c.Pool.Name]; k != nil {
 			windows = k.charge(c.Pool.Key).Windows
 		}
 		for _, w := range windows {
@@ -177,12 +177,13 @@ func (p *prices) pool(pool Pool) (Charge, error) {
 	if err != nil {
 		return Charge{}, err
 	}
-	if k := p.keyedPools(accountKey{pool.Upstream, pool.Account, ""})[pool.Name]; k != nil {
-		return k.keyedPool(pool)
-	}
-	if c := pools[pool.Name]; c != nil && pool.Key == "" {
+	c := pools[pool.Name]
+	switch k := p.keyed[p.listed(accountKey{pool.Upstream, pool.Account, ""})][pool.Name]; {
+	case k != nil:
+		return k.keyedPool(c, pool)
+	case c != nil && pool.Key == "":
 		return *c, nil
-	} else if c != nil {
+	case c != nil:
 		return Charge{}, BadInput("pool %s has no keys", c.Pool)
 	}
 	return Charge{}, BadInput("%s has no pool %.40q; the price book has %s", pool.Upstream, pool.Name, names(pools))

@@ -155,7 +155,7 @@ func (m *twoLedgers) block(rt *rapid.T) {
 
 func (m *twoLedgers) lift(rt *rapid.T) {
 	p := m.party(rt)
-	err := m.ask(rt, p, func() error { return p.Unblock(rt.Context(), modelPool) })
+	err := m.ask(rt, p, func() error { return p.Admin().Unblock(rt.Context(), modelPool) })
 	m.say(rt, "%s: unblock: %v", p.name, err)
 	if err != nil {
 		rt.Fatal(err)

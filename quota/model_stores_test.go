@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/headroom-quota/headroom/internal/redisclock"
-	"github.com/headroom-quota/headroom/internal/redistest"
+	"github.com/headroom-quota/headroom/internal/testing/redistest"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/memstore"
 	"github.com/headroom-quota/headroom/quota/redisstore"

@@ -191,7 +191,7 @@ func (m *twoLedgers) window(rt *rapid.T, name string) int64 {
 		if p.revision < m.revision {
 			continue
 		}
-		all, err := p.Usage(rt.Context(), "api", "")
+		all, err := p.View().Usage(rt.Context(), "api", "")
 		if err != nil {
 			rt.Fatal(err)
 		}

@@ -55,10 +55,7 @@ func (n *notBefore) believes(charges []Charge) time.Duration {
 	return most
 }
 
-// mark is to be taken before the store is asked.
-func (n *notBefore) mark() uint64 { return n.cleared.Load() }
-
-// learn notes a refusal by the store, which was asked at a time.
+// learn notes a refusal by the store, which was asked at a time. The mark is what cleared was then.
 func (n *notBefore) learn(v *Verdict, charges []Charge, asked time.Time, mark uint64) {
 	most := n.believes(charges)
 	if v.Allowed || v.Impossible || v.Blocked || v.Overflow || most == 0 || v.RetryAfter <= 0 {
@@ -67,8 +64,8 @@ func (n *notBefore) learn(v *Verdict, charges []Charge, asked time.Time, mark ui
 	r := refused{charges: slices.Clone(charges), alone: n.most == 0, verdict: *v, from: asked, until: asked.Add(min(v.RetryAfter, most))}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.some.Store(true)    // before the look at the mark, so that a clear from now on is not missed
-	if n.mark() != mark { // units came back meanwhile
+	n.some.Store(true)            // before the look at the mark, so that a clear from now on is not missed
+	if n.cleared.Load() != mark { // units came back meanwhile
 		return
 	}
 	if n.told == nil {

@@ -113,7 +113,7 @@ func TestNotBefore(t *testing.T) {
 			{"after settling", func(l, _ *quota.Ledger, _ *quota.SimClock) { settle(&r) }, api(5), 1, true},
 			{"more", nil, api(6), 1, false},
 			{"after an adjustment", func(l, _ *quota.Ledger, _ *quota.SimClock) {
-				if _, err := l.Adjust(ctx, pool, -6, "a test"); err != nil {
+				if _, err := l.Admin().Adjust(ctx, pool, -6, "a test"); err != nil {
 					t.Fatal(err)
 				}
 			}, api(6), 1, true},
@@ -136,7 +136,7 @@ func TestNotBefore(t *testing.T) {
 			}, api(5), 1, false},
 			{"still", nil, api(5), 1, false},
 			{"open", func(_, other *quota.Ledger, _ *quota.SimClock) {
-				if err := other.Unblock(ctx, pool); err != nil {
+				if err := other.Admin().Unblock(ctx, pool); err != nil {
 					t.Fatal(err)
 				}
 			}, api(5), 1, true},

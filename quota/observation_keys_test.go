@@ -59,7 +59,7 @@ func TestReportsOfKeys(t *testing.T) {
 	if err := l.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	all, err := l.Usage(t.Context(), "hub", "")
+	all, err := l.View().Usage(t.Context(), "hub", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestReportsOfManyKeysAreForgotten(t *testing.T) {
 	if err := l.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	all, err := l.Usage(t.Context(), "hub", "")
+	all, err := l.View().Usage(t.Context(), "hub", "")
 	if err != nil {
 		t.Fatal(err)
 	}

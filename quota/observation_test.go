@@ -114,7 +114,7 @@ func (h *hub) reserve(process int, method string) *quota.Reservation {
 func (h *hub) used(pool string) (used []int64) {
 	h.t.Helper()
 	h.flush()
-	all, err := h.ledger[0].Usage(h.t.Context(), "hub", "")
+	all, err := h.ledger[0].View().Usage(h.t.Context(), "hub", "")
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func (h *hub) counts(pool string, want ...int64) {
 // others is what the spend says that others spent.
 func (h *hub) others(pool string) (units int64) {
 	h.t.Helper()
-	all, err := h.ledger[0].Spend(h.t.Context(), quota.SpendQuery{}, quota.ByPool, quota.ByMethod)
+	all, err := h.ledger[0].View().Spend(h.t.Context(), quota.SpendQuery{}, quota.ByPool, quota.ByMethod)
 	if err != nil {
 		h.t.Fatal(err)
 	}

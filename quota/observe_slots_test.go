@@ -32,7 +32,7 @@ upstreams:
 			t.Error(err)
 		}
 	}
-	all, err := l.Usage(t.Context(), "", "")
+	all, err := l.View().Usage(t.Context(), "", "")
 	if err != nil || all[1].Windows[0].Used != 8 {
 		t.Errorf("%+v %v, want 8 tokens", all, err)
 	}

@@ -43,7 +43,7 @@ func observing(t *testing.T, text string, store quota.Store) (*quota.Ledger, *qu
 
 func unitsUsed(t *testing.T, l *quota.Ledger, account string) int64 {
 	t.Helper()
-	all, err := l.Usage(t.Context(), "api", account)
+	all, err := l.View().Usage(t.Context(), "api", account)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,13 +264,13 @@ func TestAnyAccount(t *testing.T) {
 		if _, err := l.Reserve(t.Context(), quota.Call{Account: "one", Charges: quota.Units{"units": 1}}); err != nil {
 			t.Error(err)
 		}
-		if _, err := l.Adjust(t.Context(), pool, 1, "seen"); err != nil || unitsUsed(t, l, "one") != 10 {
+		if _, err := l.Admin().Adjust(t.Context(), pool, 1, "seen"); err != nil || unitsUsed(t, l, "one") != 10 {
 			t.Errorf("%v, %d used", err, unitsUsed(t, l, "one"))
 		}
 		if err := l.BlockFor(t.Context(), pool, time.Hour, "no"); err != nil {
 			t.Error(err)
 		}
-		if spent, err := l.Spend(t.Context(), quota.SpendQuery{Upstream: "api", Account: "one"}, quota.ByMethod); err != nil || len(spent) == 0 {
+		if spent, err := l.View().Spend(t.Context(), quota.SpendQuery{Upstream: "api", Account: "one"}, quota.ByMethod); err != nil || len(spent) == 0 {
 			t.Errorf("spend %v, %v", spent, err)
 		}
 	})
@@ -280,7 +280,7 @@ func TestAnyAccount(t *testing.T) {
 			t.Errorf("%+v, %v", r, err)
 		}
 	})
-	if all, err := l.Usage(t.Context(), "api", ""); err != nil || fmt.Sprint(len(all)) != "1" {
+	if all, err := l.View().Usage(t.Context(), "api", ""); err != nil || fmt.Sprint(len(all)) != "1" {
 		t.Errorf("without an account %d pools, %v", len(all), err)
 	}
 }
@@ -348,7 +348,7 @@ upstreams:
 		if err != nil {
 			t.Fatal(err)
 		}
-		all, err := l.Usage(t.Context(), "api", "")
+		all, err := l.View().Usage(t.Context(), "api", "")
 		if err != nil || all[0].Windows[0].Used != 1 {
 			t.Errorf("%s: %d slots are taken, %v", method, all[0].Windows[0].Used, err)
 		}

@@ -79,6 +79,9 @@ func (l *Ledger) Unmetered(ctx context.Context, host string, err error) {
 
 // answered reports a verdict to the observer.
 func (l *Ledger) answered(ctx context.Context, c *Call, v Verdict, took time.Duration) {
+	if l.watch == nil {
+		return
+	}
 	e := Event{Kind: EventGranted, Call: *c, Pool: v.Pool, Verdict: v, Took: took}
 	switch {
 	case !v.Allowed && l.observes(c):

@@ -40,14 +40,14 @@ func TestAnObserverGetsTheContextOfTheCaller(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Reserve(as("c"), quota.Call{Upstream: "youtube", Method: "no such"})
-	if _, err := l.Adjust(as("d"), pool, 1, "a test"); err != nil {
+	if _, err := l.Admin().Adjust(as("d"), pool, 1, "a test"); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.BlockFor(as("e"), pool, time.Hour, "a test"); err != nil {
 		t.Fatal(err)
 	}
 	l.Reserve(as("f"), call)
-	if err := l.Unblock(as("g"), pool); err != nil {
+	if err := l.Admin().Unblock(as("g"), pool); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"granted a", "settled b", "unpriced c", "adjusted d", "shut e", "blocked f", "opened g"}

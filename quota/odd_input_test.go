@@ -56,7 +56,7 @@ func TestAnyTimeIsATime(t *testing.T) {
 					t.Errorf("settle: %+v %v", s, err)
 				}
 				must(t, l, take(8))
-				spent, err := l.Spend(t.Context(), quota.SpendQuery{Since: now})
+				spent, err := l.View().Spend(t.Context(), quota.SpendQuery{Since: now})
 				if err != nil || len(spent) != 1 || spent[0].Day != day || spent[0].Units != 10 {
 					t.Errorf("spent %+v %v, want 10 units on %s", spent, err, day)
 				}

@@ -11,9 +11,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headroom-quota/headroom/internal/pgtest"
 	"github.com/headroom-quota/headroom/internal/redisclock"
-	"github.com/headroom-quota/headroom/internal/redistest"
+	"github.com/headroom-quota/headroom/internal/testing/pgtest"
+	"github.com/headroom-quota/headroom/internal/testing/redistest"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/leasestore"
@@ -234,7 +234,7 @@ func (o *once) settle(c *onceCall) {
 
 // compare compares what counts with the list of calls.
 func (o *once) compare() {
-	all, err := o.ledgers[o.rand.IntN(2)].Usage(o.Context(), "api", o.account)
+	all, err := o.ledgers[o.rand.IntN(2)].View().Usage(o.Context(), "api", o.account)
 	if err != nil {
 		o.Fatal(err)
 	}

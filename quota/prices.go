@@ -23,7 +23,6 @@ type prices struct {
 	keyed    map[accountKey]map[string]*keyed  // of the keyed ones of these
 	families map[string]*keyed
 	places   *places
-	open     map[Pool]*unsettled      // of the pools whose price depends on the call
 	spans    map[string]time.Duration // by upstream with accounts: any, for how long units count at most
 	// requested has the pools, by upstream and name, whose upstream counts what was
 	// requested.
@@ -47,19 +46,18 @@ type price struct {
 	depends map[string]*book.Price // what depends on the call, by pool
 	atEnd   string                 // Token.end: pools whose upstream counts the call when it ends
 	slots   bool                   // some of the charges are slots
-	open    map[string]*unsettled  // calls that may give back units of what depends on them, by pool
 	err     error                  // it costs more than is ever admitted
 	adopted []adopted              // limits in charges that are not those of the book
 }
 
-func newPrices(b *Book, open map[Pool]*unsettled) *prices {
+func newPrices(b *Book, places *places) *prices {
 	p := &prices{
 		book:     b,
 		methods:  make(map[priceKey]*price),
 		accounts: make(map[accountKey]map[string]*Charge),
 		keyed:    make(map[accountKey]map[string]*keyed),
 		families: make(map[string]*keyed),
-		open:     open,
+		places:   places,
 		spans:    make(map[string]time.Duration),
 
 		requested: make(map[[2]string]bool),
@@ -144,29 +142,12 @@ func (p *prices) addClass(u *book.Upstream, account, name string, class book.Cla
 			if class.Outage != "" {
 				made.outage = class.Outage
 			}
-			made.open = p.openOf(u.Name, account, m)
 			if made.charges, made.err = p.put(pools, m.Charges); made.err == nil {
 				made.err = p.finish(made, key)
 			}
 			p.methods[made.key] = made
 		}
 	}
-}
-
-// openOf returns the counts of unsettled calls of the pools whose price depends on the call.
-func (p *prices) openOf(upstream, account string, m *book.Method) map[string]*unsettled {
-	if len(m.Prices) == 0 {
-		return nil
-	}
-	open := make(map[string]*unsettled, len(m.Prices))
-	for name := range m.Prices {
-		pool := Pool{Upstream: upstream, Account: account, Name: name}
-		if p.open[pool] == nil {
-			p.open[pool] = new(unsettled)
-		}
-		open[name] = p.open[pool]
-	}
-	return open
 }
 
 // limits takes headroom and class off.

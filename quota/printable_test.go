@@ -6,8 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Names are looked at eight bytes at once. Every byte at every place of every length
-// is judged as it would be by itself.
+// Every byte at every place of every length of a name is judged as it would be by itself.
 func TestNamesAreLookedAtByteByByte(t *testing.T) {
 	for n := range 27 {
 		for at := range n {

@@ -127,7 +127,7 @@ func (l *Ledger) probed(upstream, account, id string, passed, settled bool) {
 // too, unless [Call.TellsAnswer] is set. A program that says nothing of this has its other calls
 // wait a little after each block, for 5 s at most.
 func (r *Reservation) Answered() {
-	if r.made() {
+	if r.made() && r.ledger.shut.many.Load() > 0 {
 		r.ledger.probed(r.Pool.Upstream, r.Pool.Account, r.ID, true, false)
 	}
 }

@@ -173,7 +173,7 @@ func TestOneCallGoesFirstAfterABlock(t *testing.T) {
 		},
 		"a pool that a person opens needs none": func(r *probeRig) {
 			r.block(apiUnits, time.Minute)
-			if err := r.b.Unblock(r.Context(), apiUnits); err != nil {
+			if err := r.b.Admin().Unblock(r.Context(), apiUnits); err != nil {
 				r.Error(err)
 			}
 			r.open(r.a, get)
@@ -181,7 +181,7 @@ func TestOneCallGoesFirstAfterABlock(t *testing.T) {
 		"a look at the pool does not let the others pass": func(r *probeRig) {
 			r.block(apiUnits, time.Minute)
 			time.Sleep(time.Minute)
-			if _, err := r.a.Usage(r.Context(), "", ""); err != nil {
+			if _, err := r.a.View().Usage(r.Context(), "", ""); err != nil {
 				r.Error(err)
 			}
 			must(r, r.a, get)

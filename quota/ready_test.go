@@ -34,7 +34,7 @@ func TestReady(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		if all, err := l.Usage(t.Context(), "", ""); err != nil || all[0].Known {
+		if all, err := l.View().Usage(t.Context(), "", ""); err != nil || all[0].Known {
 			t.Errorf("it has charged the pool: %+v, %v", all, err)
 		}
 	})

@@ -14,9 +14,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headroom-quota/headroom/internal/pgtest"
 	"github.com/headroom-quota/headroom/internal/redisclock"
-	"github.com/headroom-quota/headroom/internal/redistest"
+	"github.com/headroom-quota/headroom/internal/testing/pgtest"
+	"github.com/headroom-quota/headroom/internal/testing/redistest"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/memstore"
 	"github.com/headroom-quota/headroom/quota/pgstore"
@@ -408,7 +408,7 @@ func (r *reportRig) deliver(l *lateReport, keeps bool) {
 
 // noMoreOthers checks that the spend has no units of others that others did not spend.
 func (r *reportRig) noMoreOthers(pools []*truePool) {
-	spent, err := r.all[0].Spend(r.Context(), quota.SpendQuery{}, quota.ByPool, quota.ByAccount, quota.ByMethod)
+	spent, err := r.all[0].View().Spend(r.Context(), quota.SpendQuery{}, quota.ByPool, quota.ByAccount, quota.ByMethod)
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -155,10 +155,6 @@ func checkNames(names ...string) error {
 func (q *SpendQuery) Check() error { return checkNames(q.Upstream, q.Account) }
 
 func (l *Labels) check() error {
-	if printable(l.Method, maxLabel) && printable(l.Job, maxLabel) && printable(l.Region, maxLabel) &&
-		printable(l.Class, maxLabel) && printable(l.Reason, maxLabel) {
-		return nil
-	}
 	for _, s := range [...]string{l.Method, l.Job, l.Region, l.Class, l.Reason} {
 		if !printable(s, maxLabel) {
 			return BadInput("label %.40q must be at most %d printable bytes", s, maxLabel)
@@ -181,50 +177,19 @@ func validID(id string) bool {
 }
 
 // printable reports whether s is valid text without control characters, of at most so
-// many bytes. Most names are ASCII.
-func printable(s string, most int) bool { return s == "" || printableSome(s, most) }
-
-func printableSome(s string, most int) bool {
-	return len(s) <= most && (printableASCII(s) || printableText(s))
-}
-
-// printableASCII looks at eight bytes at once: each call has several names. The last
-// eight overlap those before.
-func printableASCII(s string) bool {
-	n := len(s)
-	if n < 8 {
-		for i := range n {
-			if s[i] < ' ' || s[i] >= 0x7f {
-				return false
-			}
-		}
-		return true
+// many bytes.
+func printable(s string, most int) bool {
+	if len(s) > most {
+		return false
 	}
-	odd := oddBytes(s[n-8:])
-	for ; len(s) > 8; s = s[8:] {
-		odd |= oddBytes(s)
-	}
-	return odd == 0
-}
-
-// oddBytes returns 0 if the first eight bytes of s are ASCII that can be printed. Each
-// test sets the high bit of a byte that is above ASCII, below a space, or DEL. A carry
-// reaches only the bytes above such a one.
-func oddBytes(s string) uint64 {
-	_ = s[7]
-	b := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
-		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
-	const each, high = 0x0101010101010101, 0x8080808080808080
-	return (b | (b - ' '*each) | (b + each)) & high
-}
-
-func printableText(s string) bool {
+	ascii := true
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] == 0x7f {
 			return false
 		}
+		ascii = ascii && s[i] < utf8.RuneSelf
 	}
-	return utf8.ValidString(s)
+	return ascii || utf8.ValidString(s)
 }
 
 // Check returns an error if a request to block is invalid.

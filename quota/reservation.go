@@ -70,25 +70,21 @@ func (r *Reservation) settle(ctx context.Context, units Units) (Settlement, erro
 		return Settlement{}, nil // admitted without a price
 	}
 	r.ledger.probed(r.Pool.Upstream, r.Pool.Account, r.ID, units != nil, units != nil)
-	s, err := r.settleUnits(ctx, units, all)
-	if err == nil {
-		r.over()
-	}
-	if err == nil && !s.Repeat {
-		if r.ledger.hears() {
-			r.ledger.heard.settled(withoutSlots(r.price.charges), all, r.ledger.now())
+	var s Settlement
+	switch {
+	case r.local != nil:
+		if s, err = r.settleLocal(ctx, all); err == nil {
+			r.ledger.tell(ctx, Event{Kind: EventSettled, Token: Token{Upstream: r.Pool.Upstream, Account: r.Pool.Account, ID: r.ID}, Settlement: s})
 		}
+	case r.Nonce == Nonce{}:
+		return Settlement{}, BadInput("settle %s: a family's member takes no receipts, so nothing comes back", r.Pool)
+	default:
+		s, err = r.settleReceipt(ctx, units)
+	}
+	if err == nil && !s.Repeat && r.ledger.heard.on.Load() {
+		r.ledger.heard.settled(withoutSlots(r.price.charges), all, r.ledger.now())
 	}
 	return s, err
-}
-
-// over notes that the call gives back no more units of an estimate.
-func (r *Reservation) over() {
-	if len(r.price.open) > 0 && r.flight != nil && !r.flight.over.Swap(true) {
-		for _, u := range r.price.open {
-			u.ended()
-		}
-	}
 }
 
 // Token returns the token of the reservation's receipt, which settling and releasing take
@@ -129,21 +125,6 @@ func (r *Reservation) least() (units Units) {
 		}
 	}
 	return units
-}
-
-// settleUnits settles where the reservation is known.
-func (r *Reservation) settleUnits(ctx context.Context, units Units, all []int64) (Settlement, error) {
-	switch {
-	case r.local != nil:
-		s, err := r.settleLocal(ctx, all)
-		if err == nil {
-			r.ledger.tell(ctx, Event{Kind: EventSettled, Token: Token{Upstream: r.Pool.Upstream, Account: r.Pool.Account, ID: r.ID}, Settlement: s})
-		}
-		return s, err
-	case r.Nonce == Nonce{}:
-		return Settlement{}, BadInput("settle %s: a family's member takes no receipts, so nothing comes back", r.Pool)
-	}
-	return r.settleReceipt(ctx, units)
 }
 
 // settleLocal settles a reservation that has no receipt in the store.

@@ -16,9 +16,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
-	"github.com/headroom-quota/headroom/internal/pgtest"
 	"github.com/headroom-quota/headroom/internal/redisclock"
-	"github.com/headroom-quota/headroom/internal/redistest"
+	"github.com/headroom-quota/headroom/internal/testing/pgtest"
+	"github.com/headroom-quota/headroom/internal/testing/redistest"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/leasestore"
@@ -563,7 +563,7 @@ func (m *sentModel) block(rt *rapid.T) {
 }
 
 func (m *sentModel) unblock(rt *rapid.T) {
-	m.allowed(rt, m.process(rt).Unblock(rt.Context(), m.pool("units")))
+	m.allowed(rt, m.process(rt).Admin().Unblock(rt.Context(), m.pool("units")))
 }
 
 // limit sets a limit at run time, below or above the book's, or removes it. The upstream has it, too.
@@ -576,7 +576,7 @@ func (m *sentModel) limit(rt *rapid.T) {
 		k.Family, k.Key = quota.LimitsOfUpstream+"api", "units@"+m.account()
 	}
 	u := m.at(pool)
-	if _, err := m.process(rt).SetLimit(rt.Context(), k); err != nil {
+	if _, err := m.process(rt).Admin().SetLimit(rt.Context(), k); err != nil {
 		if k.Quota == 0 && errors.Is(err, quota.ErrBadInput) {
 			return // there is none
 		}

@@ -350,7 +350,7 @@ func (l *Ledger) shareLimit(ctx context.Context, p *prices, pool Pool, index int
 	}
 	within, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	_, err := l.SetLimit(within, k)
+	_, err := l.Admin().SetLimit(within, k)
 	switch {
 	case errors.Is(err, ErrBadInput) && k.Quota == 0: // another process has removed it
 		return true

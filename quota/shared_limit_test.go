@@ -61,7 +61,7 @@ func (l *sharedLedger) observe(pool, account string, per time.Duration, limit in
 // limits are those of the windows of units, for ordinary calls.
 func (l *sharedLedger) limits(account string) (all []int64) {
 	l.Helper()
-	usage, err := l.Usage(l.Context(), "api", account)
+	usage, err := l.View().Usage(l.Context(), "api", account)
 	if err != nil {
 		l.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestSharedLimit(t *testing.T) {
 			one.observe("units", "default", 10*time.Minute, 50)
 			newSharedLedger(t, open()).want("after a report of a short window", 190, 190, 50)
 			one.observe("own", "default", 0, 500)
-			set, err := one.KeyLimits(t.Context(), 0, 10)
+			set, err := one.Admin().KeyLimits(t.Context(), 0, 10)
 			if err != nil || len(set) != 3 || set[0].Family != quota.LimitsOfUpstream+"api" || set[0].Key != "units" || set[1].Key != "units@team" || set[2].Key != "units 10m0s" {
 				t.Errorf("kept are %+v %v", set, err)
 			}
@@ -134,7 +134,7 @@ func TestSharedLimit(t *testing.T) {
 func TestSharedLimitByHand(t *testing.T) {
 	l := newSharedLedger(t, limitStores(t)["sqlite"]())
 	set := func(family, key string) error {
-		_, err := l.SetLimit(t.Context(), quota.KeyLimit{Family: family, Key: key, Quota: 30, By: "ann"})
+		_, err := l.Admin().SetLimit(t.Context(), quota.KeyLimit{Family: family, Key: key, Quota: 30, By: "ann"})
 		return err
 	}
 	if err := set("api", "units"); err != nil {
@@ -154,17 +154,17 @@ func TestSharedLimitBesideAFamilyOfTheSameName(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			text := strings.Replace(sharedBook, "client:", "api:", 1)
 			l := newSharedLedgerOf(t, open(), text)
-			if _, err := l.SetLimit(t.Context(), quota.KeyLimit{Family: "api", Key: "units", Quota: 6000, By: "ann"}); err != nil {
+			if _, err := l.Admin().SetLimit(t.Context(), quota.KeyLimit{Family: "api", Key: "units", Quota: 6000, By: "ann"}); err != nil {
 				t.Fatal(err)
 			}
 			l.want("after a limit of a client that is called units", 90, 90, 60)
 			l.observe("units", "default", 24*time.Hour, 200)
 			l.want("as the upstream reports", 190, 190, 60)
 			newSharedLedgerOf(t, open(), text).want("in another process", 190, 190, 60)
-			if k, err := l.KeyLimit(t.Context(), "api", "units"); err != nil || k.Quota != 6000 {
+			if k, err := l.Admin().KeyLimit(t.Context(), "api", "units"); err != nil || k.Quota != 6000 {
 				t.Errorf("the client's limit is %+v, %v", k, err)
 			}
-			if _, err := l.SetLimit(t.Context(), quota.KeyLimit{Family: quota.LimitsOfUpstream + "api", Key: "units", Quota: 30, By: "ann"}); err != nil {
+			if _, err := l.Admin().SetLimit(t.Context(), quota.KeyLimit{Family: quota.LimitsOfUpstream + "api", Key: "units", Quota: 30, By: "ann"}); err != nil {
 				t.Fatal(err)
 			}
 			newSharedLedgerOf(t, open(), text).want("set by hand", 27, 27, 60)
@@ -191,7 +191,7 @@ func TestSharedLimitOfAnEarlierVersion(t *testing.T) {
 			}
 			earlier(50)
 			l := restarted("as an earlier version has set it", 45, 45, 60)
-			if k, err := l.KeyLimit(t.Context(), "api", "units"); err != nil || k == nil || k.Quota != 50 {
+			if k, err := l.Admin().KeyLimit(t.Context(), "api", "units"); err != nil || k == nil || k.Quota != 50 {
 				t.Errorf("the limit is %+v %v, want 50", k, err)
 			}
 			l.clock.ahead.Add(int64(2 * time.Minute)) // a lower one holds for a minute
@@ -199,7 +199,7 @@ func TestSharedLimitOfAnEarlierVersion(t *testing.T) {
 			restarted("after a change", 190, 190, 60)
 			earlier(70)
 			restarted("after a change by the earlier version", 63, 63, 60)
-			if _, err := l.SetLimit(t.Context(), quota.KeyLimit{Family: "api", Key: "units", By: "ann"}); err != nil {
+			if _, err := l.Admin().SetLimit(t.Context(), quota.KeyLimit{Family: "api", Key: "units", By: "ann"}); err != nil {
 				t.Fatal(err)
 			}
 			restarted("removed", 90, 90, 60)

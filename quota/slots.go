@@ -33,6 +33,8 @@ type slot struct {
 	due   time.Time     // when it is to be renewed
 	held  int           // reservations that have it: an id may be reserved again
 	ended time.Time     // when its call ended, but the store could not be told; else zero
+
+	estimates []Pool // without keys, of which its call may give back units
 }
 
 // flight is shared by the copies of a reservation that is renewed. The heartbeat does not
@@ -40,7 +42,6 @@ type slot struct {
 type flight struct {
 	ledger *Ledger
 	done   atomic.Bool // the slots were given back
-	over   atomic.Bool // its call gives back no more units of an estimate
 }
 
 // beatsPerTTL is how often a slot is renewed in its ttl, so that a lost heartbeat can be
@@ -89,8 +90,11 @@ func (r *Reservation) Done(ctx context.Context) error {
 	if !r.made() {
 		return BadInput("done: this reservation was not made by a ledger: see Ledger.Reserve")
 	}
-	r.over()
-	if r.flight == nil || !r.price.slots || r.flight.done.Load() {
+	if r.flight == nil {
+		return nil
+	}
+	r.ledger.slots.stands(r.Verdict.Token())
+	if !r.price.slots || r.flight.done.Load() {
 		return nil
 	}
 	err := r.flight.ledger.Done(ctx, r.Verdict.Token())
@@ -173,6 +177,12 @@ func (l *Ledger) keepReceipt(r *Reservation) {
 	if s == nil {
 		s = &slot{every: renewal}
 	}
+	for i := range r.price.charges {
+		if pool := r.price.charges[i].Pool; r.price.depends[pool.Name] != nil {
+			pool.Key = ""
+			s.estimates = append(s.estimates, pool)
+		}
+	}
 	s.taken, s.due, s.held = l.clock.Now(), SystemClock{}.Now().Add(s.every), 1
 	l.keep(r.Verdict.Token(), s)
 	r.flight = &flight{ledger: l}
@@ -208,16 +218,45 @@ func (l *Ledger) beatAt(at time.Time) {
 func (s *slots) remove(t Token) *slot { return s.removeIf(t, true) }
 
 // removeIf is remove for a reservation with slots only if slots is set, and else for any
-// without them.
+// without them. Its estimates stand.
 func (s *slots) removeIf(t Token, slots bool) *slot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	was := s.open[t]
-	if was == nil || !slots && len(was.pools) > 0 {
+	if was == nil {
+		return nil
+	}
+	if was.estimates = nil; !slots && len(was.pools) > 0 {
 		return nil
 	}
 	s.delete(t)
 	return was
+}
+
+// stands notes that a call gives back no more units.
+func (s *slots) stands(t Token) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if one := s.open[t]; one != nil {
+		one.estimates = nil
+	}
+}
+
+// unsettledFor is longer than nearly all calls take. If a call takes longer, callers that need its
+// units are refused at once and do not wait.
+const unsettledFor = 10 * time.Minute
+
+// unsettled reports whether a call may still give back units of a pool that it has estimated.
+func (s *slots) unsettled(pool Pool, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pool.Key = ""
+	for _, one := range s.open {
+		if now.Sub(one.taken) < unsettledFor && slices.Contains(one.estimates, pool) {
+			return true
+		}
+	}
+	return false
 }
 
 // delete also ends the heartbeat after the last. The caller holds the lock.
@@ -338,12 +377,12 @@ func lacksSlot(v *Verdict, charges []Charge) bool {
 // the refusal names: a slot when a call ends, units when an estimate is settled, or the pool when
 // the first call after a block is answered. If that time is too late for the caller, only calls
 // of this ledger are known to be unsettled.
-func (p *price) maySettle(v *Verdict, now time.Time, left time.Duration) bool {
+func (l *Ledger) maySettle(p *price, v *Verdict, left time.Duration) bool {
 	switch {
 	case v.Probing, lacksSlot(v, p.charges):
 		return true
-	case v.Allowed, v.Blocked, v.Impossible, p.open[v.Pool.Name] == nil:
+	case v.Allowed, v.Blocked, v.Impossible, p.depends[v.Pool.Name] == nil:
 		return false
 	}
-	return v.RetryAfter <= left || p.open[v.Pool.Name].any(now)
+	return v.RetryAfter <= left || l.slots.unsettled(v.Pool, l.clock.Now())
 }

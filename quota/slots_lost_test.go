@@ -60,7 +60,7 @@ func TestALostReplyToACallWithASlot(t *testing.T) {
 	if err := r.Done(t.Context()); err != nil {
 		t.Error(err)
 	}
-	all, err := l.Usage(t.Context(), "", "")
+	all, err := l.View().Usage(t.Context(), "", "")
 	if err != nil || all[1].Windows[0].Used != 7 {
 		t.Errorf("%+v %v, want 7 tokens", all, err)
 	}

@@ -78,7 +78,7 @@ func inBubble(t *testing.T, test func(*slotRig)) {
 
 func (r *slotRig) used(want ...int64) {
 	r.Helper()
-	all, err := r.a.Usage(r.Context(), "", "")
+	all, err := r.a.View().Usage(r.Context(), "", "")
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -336,7 +336,7 @@ func TestSlotsInAnOutage(t *testing.T) {
 	if err := l.Replay(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	all, err := l.Usage(t.Context(), "", "")
+	all, err := l.View().Usage(t.Context(), "", "")
 	if err != nil {
 		t.Fatal(err)
 	}

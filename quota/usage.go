@@ -40,7 +40,8 @@ type WindowUsage struct {
 // those in force, also where an upstream's answer has told another one. A name of an
 // upstream or account selects its pools; an empty one selects all. For a keyed pool, Usage
 // returns a few keys, the fullest first: those charged last, and those of the price book.
-func (l *Ledger) Usage(ctx context.Context, upstream, account string) ([]Usage, error) {
+func (v View) Usage(ctx context.Context, upstream, account string) ([]Usage, error) {
+	l := v.ledger
 	if err := tooLate(ctx, "look at the pools"); err != nil {
 		return nil, err
 	}
@@ -54,7 +55,7 @@ func (l *Ledger) Usage(ctx context.Context, upstream, account string) ([]Usage, 
 		if err != nil {
 			return nil, err
 		}
-		keyed := p.keyedPools(key)
+		keyed := p.keyed[p.listed(key)]
 		charges := make([]Charge, 0, len(pools))
 		for _, name := range slices.Sorted(maps.Keys(pools)) {
 			if keyed[name] == nil {
@@ -62,7 +63,7 @@ func (l *Ledger) Usage(ctx context.Context, upstream, account string) ([]Usage, 
 			}
 		}
 		charges, reported, _ := l.adoptLimits(ctx, p, charges, "", noProbes)
-		mark := l.shut.mark()
+		mark := l.shut.noted.Load()
 		read := func(c Charge, s PageState, reported []adopted) Usage {
 			if s.Blocked.IsZero() {
 				l.shut.opened(s.Pool, mark, s.Now)
@@ -77,8 +78,10 @@ func (l *Ledger) Usage(ctx context.Context, upstream, account string) ([]Usage, 
 		for i, s := range states {
 			all = append(all, read(charges[i], s, reported))
 		}
-		for _, k := range keyed {
-			keys, err := l.keyUsage(ctx, p, k, read)
+		for name, k := range keyed {
+			own := *k
+			own.any.Pool.Account = pools[name].Pool.Account
+			keys, err := l.keyUsage(ctx, p, &own, read)
 			if err != nil {
 				return nil, l.storeError(ctx, "look at "+key.upstream, err)
 			}
@@ -164,7 +167,8 @@ func (p *prices) known(upstream, account string) error {
 // Spend returns who spent what, for at least 30 days. It sums over every dimension that
 // is not in by; without by it sums nothing. A query without upstream or account asks for
 // all of them.
-func (l *Ledger) Spend(ctx context.Context, q SpendQuery, by ...Dimension) ([]Spent, error) {
+func (v View) Spend(ctx context.Context, q SpendQuery, by ...Dimension) ([]Spent, error) {
+	l := v.ledger
 	if err := tooLate(ctx, "read the spend"); err != nil {
 		return nil, err
 	}
@@ -195,27 +199,37 @@ func (l *Ledger) Spend(ctx context.Context, q SpendQuery, by ...Dimension) ([]Sp
 // wrong. Positive units are charged now and may pass the limit. Negative units give back
 // the oldest. It returns the units that it recorded, which are fewer if less was used
 // than should be given back. The reason is kept in the spend.
-func (l *Ledger) Adjust(ctx context.Context, pool Pool, units int64, reason string) (int64, error) {
-	c, err := l.current().pool(pool)
-	if err != nil {
-		return 0, err
-	}
-	if units == 0 || units > window.MaxUnits || units < -window.MaxUnits {
+func (a Admin) Adjust(ctx context.Context, pool Pool, units int64, reason string) (int64, error) {
+	l := a.ledger
+	if l.current() != nil && (units == 0 || units > window.MaxUnits || units < -window.MaxUnits) {
 		return 0, BadInput("adjust %s: units must be 1 to %d, or as many less, not %d", pool, window.MaxUnits, units)
 	}
-	if reason == "" {
-		return 0, BadInput("adjust %s: say why; the reason is kept in the spend", pool)
-	}
-	if err := tooLate(ctx, "adjust "+pool.String()); err != nil {
+	pool, units, err := l.correct(ctx, "adjust", pool, units, reason)
+	if err != nil {
 		return 0, err
 	}
-	pool, c.Units = c.Pool, units
-	recorded, err := l.store.Record(ctx, Request{ID: l.ids.next(), Charges: []Charge{c}, Labels: Labels{Reason: reason}, Restore: true})
-	if err != nil {
-		return 0, l.storeError(ctx, "adjust "+pool.String(), err)
-	}
 	l.refusals.clear()
-	units = recorded[pool.Name]
 	l.tell(ctx, Event{Kind: EventAdjusted, Pool: pool, Units: units, Reason: reason})
 	return units, nil
+}
+
+// correct records units by hand. It returns the whole name of the pool, and what was recorded.
+func (l *Ledger) correct(ctx context.Context, op string, pool Pool, units int64, reason string) (Pool, int64, error) {
+	c, err := l.current().pool(pool)
+	if err != nil {
+		return pool, 0, err
+	}
+	if reason == "" {
+		return pool, 0, BadInput("%s %s: say why; the reason is kept in the spend", op, pool)
+	}
+	op += " " + pool.String()
+	if err := tooLate(ctx, op); err != nil {
+		return pool, 0, err
+	}
+	c.Units = units
+	recorded, err := l.store.Record(ctx, Request{ID: l.ids.next(), Charges: []Charge{c}, Labels: Labels{Reason: reason}, Restore: true})
+	if err != nil {
+		return pool, 0, l.storeError(ctx, op, err)
+	}
+	return c.Pool, recorded[c.Pool.Name], nil
 }

@@ -50,8 +50,7 @@ func (l *Ledger) Wait(ctx context.Context, c Call, longest time.Duration) (*Rese
 		if !errors.As(err, &refused) || price == nil {
 			return r, err
 		}
-		now := l.clock.Now()
-		if left := until.Sub(now); refused.RetryAfter > left && !price.maySettle(&refused.Verdict, now, left) {
+		if left := until.Sub(l.clock.Now()); refused.RetryAfter > left && !l.maySettle(price, &refused.Verdict, left) {
 			return r, err
 		}
 	} else {
@@ -59,7 +58,7 @@ func (l *Ledger) Wait(ctx context.Context, c Call, longest time.Duration) (*Rese
 		if err := owned.own(); err != nil {
 			return nil, l.failed(ctx, &c, err)
 		}
-		if r, err := l.drawn(ctx, &owned); r != nil || err != nil {
+		if r, err := l.drawn(ctx, holdOf(ctx), &owned); r != nil || err != nil {
 			return r, err
 		}
 	}
@@ -109,7 +108,7 @@ func (l *Ledger) waitInLine(ctx context.Context, c Call, w *waiter, price *price
 		}
 		now := l.clock.Now()
 		left := w.until.Sub(now)
-		if left > 0 && price.maySettle(&refused.Verdict, now, left) {
+		if left > 0 && l.maySettle(price, &refused.Verdict, left) {
 			d := jittered(min(pause, refused.RetryAfter, left), left)
 			pause, woken = min(2*pause, lastPause), false
 			if lacksSlot(&refused.Verdict, price.charges) {

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-github/v84/github"
 	"github.com/openai/openai-go/v3"
 
-	"github.com/headroom-quota/headroom/sdktest/server"
+	"github.com/headroom-quota/headroom/internal/testing/server"
 )
 
 // Without a ledger the servers refuse, and each SDK reads the refusal as its upstream's.

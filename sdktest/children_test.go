@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headroom-quota/headroom/internal/childtest"
+	"github.com/headroom-quota/headroom/internal/testing/childtest"
+	"github.com/headroom-quota/headroom/internal/testing/server"
 	"github.com/headroom-quota/headroom/quota"
-	"github.com/headroom-quota/headroom/sdktest/server"
 )
 
 // The environment of a child.

@@ -15,7 +15,7 @@ import (
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 
-	"github.com/headroom-quota/headroom/sdktest/server"
+	"github.com/headroom-quota/headroom/internal/testing/server"
 )
 
 // The clients are the SDKs as their users configure them. Nothing is changed but the

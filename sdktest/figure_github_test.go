@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-github/v84/github"
 
-	"github.com/headroom-quota/headroom/sdktest/server"
+	"github.com/headroom-quota/headroom/internal/testing/server"
 )
 
 // repositories has GitHub's limits, all at once: core, search and the secondary ones.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headroom-quota/headroom/sdktest/server"
+	"github.com/headroom-quota/headroom/internal/testing/server"
 )
 
 // others has another program that spends 30% of the quota directly, in bursts of 1%, in

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headroom-quota/headroom/internal/childtest"
-	"github.com/headroom-quota/headroom/sdktest/server"
+	"github.com/headroom-quota/headroom/internal/testing/childtest"
+	"github.com/headroom-quota/headroom/internal/testing/server"
 )
 
 // callModel is a process of 64 callers in compressed time.

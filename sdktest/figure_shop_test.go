@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/headroom-quota/headroom/sdktest/server"
+	"github.com/headroom-quota/headroom/internal/testing/server"
 )
 
 // leaky has a leaky bucket of 1,000 points that restores 50 a second.

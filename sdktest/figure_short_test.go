@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/headroom-quota/headroom/sdktest/server"
+	"github.com/headroom-quota/headroom/internal/testing/server"
 )
 
 const secondBook = `

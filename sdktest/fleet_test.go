@@ -39,7 +39,7 @@ func parse(t testing.TB, text, addr string) *book.Book {
 }
 
 func parseFor(text, addr string) (*book.Book, error) {
-	return book.Parse("costs.yaml", []byte(strings.ReplaceAll(text, "HOST", fmt.Sprintf("%q", addr))), &book.Options{Builtins: headroom.Builtin})
+	return book.Parse("costs.yaml", []byte(strings.ReplaceAll(text, "HOST", fmt.Sprintf("%q", addr))), &book.Options{Builtins: headroom.ReadBuiltin})
 }
 
 // newFleet starts processes that share a ledger in a file. Base makes the connections
@@ -89,7 +89,7 @@ func openProcess(b *book.Book, path string, clock quota.Clock, base http.RoundTr
 // others apart.
 func (p *process) spent(t testing.TB, upstream string) (ours, others map[string]int64) {
 	t.Helper()
-	all, err := p.ledger.Spend(context.Background(), quota.SpendQuery{Upstream: upstream}, quota.ByPool, quota.ByMethod)
+	all, err := p.ledger.View().Spend(context.Background(), quota.SpendQuery{Upstream: upstream}, quota.ByPool, quota.ByMethod)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,7 @@ package sdktest
 import (
 	"testing"
 
-	"github.com/headroom-quota/headroom/internal/childtest"
+	"github.com/headroom-quota/headroom/internal/testing/childtest"
 )
 
 func TestMain(m *testing.M) {

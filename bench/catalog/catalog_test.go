@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/headroom-quota/headroom/bench/library"
+	"github.com/headroom-quota/headroom/ingest/catalog/catalogtest/library"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
 )

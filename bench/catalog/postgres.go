@@ -9,12 +9,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headroom-quota/headroom/bench/library"
+	"github.com/headroom-quota/headroom/ingest/catalog/catalogtest/library"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
 	"github.com/headroom-quota/headroom/ingest/catalog/words"
-	"github.com/headroom-quota/headroom/internal/pgtest"
+	"github.com/headroom-quota/headroom/internal/testing/pgtest"
 )
 
 // The limits of a search in PostgreSQL, which 95 of 100 searches must keep.

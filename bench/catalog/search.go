@@ -10,9 +10,9 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/headroom-quota/headroom/bench/team"
+	"github.com/headroom-quota/headroom/internal/testing/team"
 
-	"github.com/headroom-quota/headroom/bench/library"
+	"github.com/headroom-quota/headroom/ingest/catalog/catalogtest/library"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
 )

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/headroom-quota/headroom/bench/team"
+	"github.com/headroom-quota/headroom/internal/testing/team"
 )
 
 // A figure is one line of figures.csv, as it was measured.

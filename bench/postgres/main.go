@@ -14,9 +14,9 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/headroom-quota/headroom/bench/team"
+	"github.com/headroom-quota/headroom/internal/testing/team"
 
-	"github.com/headroom-quota/headroom/internal/pgtest"
+	"github.com/headroom-quota/headroom/internal/testing/pgtest"
 )
 
 func main() {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headroom-quota/headroom/internal/redistest"
+	"github.com/headroom-quota/headroom/internal/testing/redistest"
 )
 
 // printInstructions counts the instructions that the server executes for a call of each

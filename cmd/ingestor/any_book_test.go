@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 )
 
 // TestServeWithoutYouTube: the server works with any price book and any jobs.
@@ -17,7 +19,7 @@ func TestServeWithoutYouTube(t *testing.T) {
 			f := newFolder(t, 1000, "")
 			f.write("costs.yaml", "revision: 1\nupstreams: {maps: {pools: {units: {quota: 100, headroom: 5, windows: [{per: 24h}]}}, methods: {geocode: 5}}}\n")
 			f.write("ingestor.yaml", "costs: costs.yaml\nledger: sqlite:ledger.db\ncatalog: catalog.db\n"+jobs)
-			if r := f.run("quota", "adjust", "maps/units", "7", "--reason", "tried"); r.code != exitDone {
+			if r := f.run("quota", "adjust", "maps/units", "7", "--reason", "tried"); r.code != console.ExitDone {
 				t.Fatal(r)
 			}
 			cmd := f.program(t.Context(), "serve", "--listen", "127.0.0.1:0")

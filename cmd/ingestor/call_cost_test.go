@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 )
 
 // TestCallCostsItsOwn: a call tells its own cost, as it was settled, also if another one is made
@@ -36,7 +38,7 @@ upstreams:
 `)
 	outer := call()
 	for name, r := range map[string]result{"the first": outer, "the second": inner} {
-		if r.code != exitDone || !strings.Contains(r.stderr, "get cost 1 unit of files@team/calls and 7 units of files@team/tokens\n") {
+		if r.code != console.ExitDone || !strings.Contains(r.stderr, "get cost 1 unit of files@team/calls and 7 units of files@team/tokens\n") {
 			t.Errorf("%s: left with %d\n%s", name, r.code, r.stderr)
 		}
 	}

@@ -11,6 +11,9 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
 )
 
 // calledHome is a folder whose price book has an upstream that answers with a function.
@@ -38,11 +41,11 @@ upstreams:
 func callTo(t *testing.T, out io.Writer) result {
 	t.Helper()
 	var stderr bytes.Buffer
-	a := &app{stdin: strings.NewReader(""), stdout: out, stderr: &stderr, abort: t.Context()}
-	cmd := a.root()
+	a := &session.Session{Stdin: strings.NewReader(""), Stdout: out, Stderr: &stderr, Abort: t.Context()}
+	cmd := root(a)
 	cmd.SetArgs([]string{"call", "get"})
 	err := cmd.ExecuteContext(context.Background())
-	return result{exitCode(err), "", stderr.String() + fmt.Sprint(err)}
+	return result{console.ExitCode(err), "", stderr.String() + fmt.Sprint(err)}
 }
 
 // counter counts and sums up what is written.
@@ -74,7 +77,7 @@ func TestCallOfALongAnswer(t *testing.T) {
 	got := sha256.New()
 	out := &counter{Writer: got}
 	r := callTo(t, out)
-	if r.code != exitDone || out.n != size+len("it is **********!") || !bytes.Equal(got.Sum(nil), want.Sum(nil)) {
+	if r.code != console.ExitDone || out.n != size+len("it is **********!") || !bytes.Equal(got.Sum(nil), want.Sum(nil)) {
 		t.Errorf("left with %d after %d bytes\n%s", r.code, out.n, r.stderr)
 	}
 	if !strings.Contains(r.stderr, "get cost 3 units of files/units\n") {
@@ -92,7 +95,7 @@ func TestCallOfAnAnswerThatBreaksOff(t *testing.T) {
 	})
 	var out bytes.Buffer
 	r := callTo(t, &out)
-	if r.code != exitDown || out.String() != "the beginning" || !strings.Contains(r.stderr, "the answer broke off") || !strings.Contains(r.stderr, "get cost 3 units") {
+	if r.code != console.ExitDown || out.String() != "the beginning" || !strings.Contains(r.stderr, "the answer broke off") || !strings.Contains(r.stderr, "get cost 3 units") {
 		t.Errorf("left with %d after %q\n%s", r.code, &out, r.stderr)
 	}
 }

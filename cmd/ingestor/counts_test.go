@@ -2,84 +2,21 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/headroom-quota/headroom/internal/googlecount"
-	sim "github.com/headroom-quota/headroom/internal/monitoringsim"
-	"github.com/headroom-quota/headroom/internal/web/view"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/counting"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
+	sim "github.com/headroom-quota/headroom/cmd/ingestor/internal/testing/monitoringsim"
 	"github.com/headroom-quota/headroom/quota"
 )
-
-// TestWatchIsInTime: whatever the upstream reports is recorded within ten minutes, because
-// the count is read at once and then every few minutes.
-func TestWatchIsInTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var read []time.Time
-		w := &watcher{every: defaultSettings("/").WatchEvery, log: slog.New(slog.DiscardHandler), clock: time.Now, tells: &view.Counting{}, round: func(context.Context) ([]*counted, error) {
-			read = append(read, time.Now())
-			return nil, nil
-		}}
-		ctx, stop := context.WithCancel(t.Context())
-		began, ended := time.Now(), make(chan struct{})
-		go func() { defer close(ended); w.run(ctx) }()
-		time.Sleep(24 * time.Hour)
-		stop()
-		<-ended
-		const seconds = 60 // for a page that is open to be shown again
-		last := began
-		for i, at := range append(read, began.Add(24*time.Hour)) {
-			if at.Sub(last) > 10*time.Minute-seconds*time.Second || i == 0 && !at.Equal(began) {
-				t.Fatalf("reading %d is %s after the one before", i, at.Sub(last))
-			}
-			last = at
-		}
-	})
-}
-
-// TestWatchSaysWhatIsNew: an error, its end, and a limit are logged once each.
-func TestWatchSaysWhatIsNew(t *testing.T) {
-	var log bytes.Buffer
-	units := quota.Pool{Upstream: metered, Account: quota.DefaultAccount, Name: "units"}
-	limited := func(limit int64) []*counted {
-		return []*counted{{pool: units, quota: 10_000, count: googlecount.Count{Limit: limit, Limited: true}}}
-	}
-	var all []*counted
-	var err error
-	var tells view.Counting
-	w := &watcher{every: time.Minute, log: slog.New(slog.NewTextHandler(&log, nil)), clock: time.Now, tells: &tells, round: func(context.Context) ([]*counted, error) { return all, err }}
-	for i, step := range []struct {
-		all  []*counted
-		err  error
-		want string
-	}{
-		{limited(10_000), nil, ""},
-		{nil, errors.New("no role"), "level=WARN msg=\"Google's own count cannot be read\" error=\"no role\" again_in=1m"},
-		{nil, errors.New("no role"), ""},
-		{nil, errors.New("down"), "error=down"},
-		{limited(50_000), nil, "can be read again"},
-		{limited(50_000), nil, ""},
-		{limited(5_000), nil, "pool=youtube/units limit=5000 quota=10000"},
-	} {
-		log.Reset()
-		all, err = step.all, step.err
-		w.once(t.Context())
-		if got := tells.State(); got.Err != step.err || got.Failed.IsZero() != (step.err == nil) || got.Read.IsZero() && step.err == nil { //nolint:errorlint // it is the same
-			t.Errorf("step %d: it tells %+v", i, got)
-		}
-		if !strings.Contains(log.String(), step.want) || step.want == "" && log.Len() > 0 {
-			t.Errorf("step %d: %s, want %s", i, &log, step.want)
-		}
-	}
-}
 
 // TestWatchAdoptsLimits: only the setting makes a limit that Google reports take the place
 // of the quota.
@@ -103,18 +40,18 @@ func TestWatchAdoptsLimits(t *testing.T) {
 				t.Fatal(err)
 			}
 			o.counted(0, 5*time.Minute, test.limit)
-			a := &app{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}, clock: o.clock}
+			a := &session.Session{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}, Clock: o.clock}
 			o.withLedger(a, func(l *quota.Ledger) {
-				c, err := a.newCounts(t.Context(), a.loaded, l)
+				c, err := counting.NewCounts(t.Context(), a, a.Loaded, l)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := c.round(t.Context(), o.clock.Now()); err != nil {
+				if _, err := c.Round(t.Context(), o.clock.Now()); err != nil {
 					t.Fatal(err)
 				}
 				granted := int64(0)
 				for {
-					_, err := l.Reserve(t.Context(), quota.Call{Upstream: metered, Method: "captions.insert", Class: "manual"})
+					_, err := l.Reserve(t.Context(), quota.Call{Upstream: settings.Metered, Method: "captions.insert", Class: "manual"})
 					if err != nil {
 						if !errors.Is(err, quota.ErrRefused) {
 							t.Fatal(err)
@@ -143,7 +80,7 @@ func watched(t *testing.T, units int64) (*folder, *sim.Server) {
 	}
 	f.write("reader.json", string(key))
 	f.env = []string{"INGESTOR_GOOGLE_CREDENTIALS=" + f.path("reader.json"), "INGESTOR_MONITORING_ENDPOINT=" + cloud.URL}
-	began, ends, err := today(time.Now())
+	began, ends, err := counting.Today(time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,13 +146,13 @@ func TestAWatchThatFailsIsOnThePage(t *testing.T) {
 // all the same if it gets no answer.
 func TestRunsCountOthersFirst(t *testing.T) {
 	f, _ := watched(t, 995)
-	if r := f.run("run", "--once", "--watch", "--job", "trending", "--region", "US"); r.code != exitDeferred {
-		t.Errorf("left with %d, want %d: others have spent all\n%s%s", r.code, exitDeferred, r.stdout, r.stderr)
+	if r := f.run("run", "--once", "--watch", "--job", "trending", "--region", "US"); r.code != console.ExitDeferred {
+		t.Errorf("left with %d, want %d: others have spent all\n%s%s", r.code, console.ExitDeferred, r.stdout, r.stderr)
 	}
 	f, cloud := watched(t, 995)
 	cloud.Refuse(&sim.Refusal{Status: 403, Code: "PERMISSION_DENIED"})
 	r := f.run("run", "--once", "--watch", "--job", "trending", "--region", "US")
-	if r.code != exitDone || !strings.Contains(r.stderr, "roles/monitoring.viewer") {
+	if r.code != console.ExitDone || !strings.Contains(r.stderr, "roles/monitoring.viewer") {
 		t.Errorf("left with %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
 	for _, secret := range cloud.Secrets() {
@@ -224,7 +161,7 @@ func TestRunsCountOthersFirst(t *testing.T) {
 		}
 	}
 	f.env = append(f.env, "INGESTOR_GOOGLE_CREDENTIALS="+f.path("none.json"))
-	if r := f.run("run", "--watch"); r.code != exitConfig {
+	if r := f.run("run", "--watch"); r.code != console.ExitConfig {
 		t.Errorf("without credentials a daemon left with %d\n%s", r.code, r.stderr)
 	}
 }

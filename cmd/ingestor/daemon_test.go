@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/jobs"
 )
 
 // TestTheDaemonTellsOfRuns lets a daemon go on with a run that was killed, as then it
@@ -26,7 +29,7 @@ func TestTheDaemonTellsOfRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := bufio.NewScanner(out)
-	var told runList
+	var told jobs.RunList
 	for told.Runs == nil && lines.Scan() {
 		if err := json.Unmarshal(lines.Bytes(), &told); err != nil {
 			t.Errorf("%v: %s", err, lines.Text())
@@ -95,7 +98,7 @@ func TestASignalEndsTheDaemon(t *testing.T) {
 			if !strings.Contains(r.stdout, `"state": "deferred"`) || !strings.Contains(r.stdout, tt.pages) {
 				t.Errorf("the history says\n%s%s", r.stdout, r.stderr)
 			}
-			if r := f.run("run", "--once", "--job", "trending"); r.code != exitDone {
+			if r := f.run("run", "--once", "--job", "trending"); r.code != console.ExitDone {
 				t.Errorf("going on left with %d\n%s%s", r.code, r.stdout, r.stderr)
 			}
 		})

@@ -20,7 +20,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/headroom-quota/headroom/internal/redistest"
+	"github.com/headroom-quota/headroom/internal/testing/redistest"
 )
 
 // theToken is what must not be found anywhere.

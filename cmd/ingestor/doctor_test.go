@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 )
 
 // harm writes over a file from an offset on, and cuts it there if it has no bytes.
@@ -39,23 +41,23 @@ func TestDoctorAndDamage(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFolder(t, 1000, "")
-			if r := f.run("run", "--once", "--quiet", "--region", "US"); r.code != exitDone {
+			if r := f.run("run", "--once", "--quiet", "--region", "US"); r.code != console.ExitDone {
 				t.Fatal(r)
 			}
 			tt.harm(f)
-			if r := f.run("doctor"); r.code != exitFailed || !strings.Contains(r.stderr, tt.says) {
+			if r := f.run("doctor"); r.code != console.ExitFailed || !strings.Contains(r.stderr, tt.says) {
 				t.Errorf("doctor left with %d\n%s%s", r.code, r.stdout, r.stderr)
 			}
 			if r := f.run("doctor", "--output", "json"); !strings.Contains(r.stdout, tt.json) {
 				t.Errorf("doctor said\n%s%s", r.stdout, r.stderr)
 			}
-			if r := f.run("doctor", "--repair"); r.code != exitFailed || !strings.Contains(r.stderr, "a backup") || strings.Contains(r.stderr, "ingestor doctor") {
+			if r := f.run("doctor", "--repair"); r.code != console.ExitFailed || !strings.Contains(r.stderr, "a backup") || strings.Contains(r.stderr, "ingestor doctor") {
 				t.Errorf("doctor --repair left with %d\n%s%s", r.code, r.stdout, r.stderr)
 			}
-			if r := f.run("check"); r.code != exitFailed || !strings.Contains(r.stdout, "fault    catalog: ") || !strings.Contains(r.stdout, "it is damaged") {
+			if r := f.run("check"); r.code != console.ExitFailed || !strings.Contains(r.stdout, "fault    catalog: ") || !strings.Contains(r.stdout, "it is damaged") {
 				t.Errorf("check left with %d\n%s%s", r.code, r.stdout, r.stderr)
 			}
-			if r := f.run("run", "--once"); r.code != exitFailed || !strings.Contains(r.stderr, "it is damaged") {
+			if r := f.run("run", "--once"); r.code != console.ExitFailed || !strings.Contains(r.stderr, "it is damaged") {
 				t.Errorf("run left with %d\n%s%s", r.code, r.stdout, r.stderr)
 			}
 		})
@@ -64,7 +66,7 @@ func TestDoctorAndDamage(t *testing.T) {
 
 func TestDoctorMendsTheIndex(t *testing.T) {
 	f := newFolder(t, 1000, "")
-	if r := f.run("run", "--once", "--quiet", "--region", "US"); r.code != exitDone {
+	if r := f.run("run", "--once", "--quiet", "--region", "US"); r.code != console.ExitDone {
 		t.Fatal(r)
 	}
 	db, err := sql.Open("sqlite", f.path("catalog.db"))
@@ -75,13 +77,13 @@ func TestDoctorMendsTheIndex(t *testing.T) {
 	if err := errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if r := f.run("doctor"); r.code != exitFailed || !strings.Contains(r.stdout, "index of words does not match the videos") {
+	if r := f.run("doctor"); r.code != console.ExitFailed || !strings.Contains(r.stdout, "index of words does not match the videos") {
 		t.Errorf("doctor left with %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
-	if r := f.run("doctor", "--repair", "--output", "json"); r.code != exitDone || !strings.Contains(r.stdout, `"repaired": true`) {
+	if r := f.run("doctor", "--repair", "--output", "json"); r.code != console.ExitDone || !strings.Contains(r.stdout, `"repaired": true`) {
 		t.Errorf("doctor --repair left with %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
-	if r := f.run("doctor"); r.code != exitDone || !strings.Contains(r.stdout, "no damage was found") {
+	if r := f.run("doctor"); r.code != console.ExitDone || !strings.Contains(r.stdout, "no damage was found") {
 		t.Errorf("then doctor left with %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
 }
@@ -96,14 +98,14 @@ func TestADamagedLedgerGrantsNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFolder(t, 1000, "")
 			f.write("costs.yaml", "extends: builtin\nrevision: 2\nupstreams: {youtube: {methods: {videos.list: {outage: refuse}}}}\n")
-			if r := f.run("run", "--once", "--quiet", "--region", "US"); r.code != exitDone {
+			if r := f.run("run", "--once", "--quiet", "--region", "US"); r.code != console.ExitDone {
 				t.Fatal(r)
 			}
 			before := f.sim.Counts().Total().Calls
 			harm(f)
 			for _, args := range [][]string{{"check"}, {"quota"}, {"run", "--once"}} {
 				r := f.run(args...)
-				if said := r.stdout + r.stderr; r.code != exitDown || !strings.Contains(said, "it is damaged; stop its users") {
+				if said := r.stdout + r.stderr; r.code != console.ExitDown || !strings.Contains(said, "it is damaged; stop its users") {
 					t.Errorf("%s left with %d\n%s", args[0], r.code, said)
 				}
 			}

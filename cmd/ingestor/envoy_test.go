@@ -14,6 +14,8 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 )
 
 // TestServeEnvoy asks the rate limit service of a server, with its certificate and token.
@@ -54,7 +56,7 @@ descriptors: [{domain: edge, entries: destination_cluster=youtube, pool: youtube
 		t.Errorf("answered %v %v", answer, err)
 	}
 	s.stop()
-	if r := f.run("serve", "--envoy-listen", ":8081"); r.code != exitConfig || !strings.Contains(r.stderr, "plain gRPC that other machines can reach") {
+	if r := f.run("serve", "--envoy-listen", ":8081"); r.code != console.ExitConfig || !strings.Contains(r.stderr, "plain gRPC that other machines can reach") {
 		t.Errorf("plain gRPC for others: %d\n%s", r.code, r.stderr)
 	}
 }

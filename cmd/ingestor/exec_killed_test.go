@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 )
 
 // orphaned starts a program as a job, and kills the process that runs it once the program has
@@ -67,7 +69,7 @@ func TestProgramEndsWithUs(t *testing.T) {
 func TestLockIsNotInherited(t *testing.T) {
 	t.Parallel()
 	f := newFolder(t, 10, "")
-	if r := f.run("exec", "--job", "orphan", "--", "/bin/sh", "-c", "ls -l /proc/$$/fd"); r.code != exitDone || strings.Contains(r.stdout, "lock") {
+	if r := f.run("exec", "--job", "orphan", "--", "/bin/sh", "-c", "ls -l /proc/$$/fd"); r.code != console.ExitDone || strings.Contains(r.stdout, "lock") {
 		t.Errorf("left with %d, and has the files\n%s%s", r.code, r.stdout, r.stderr)
 	}
 	setsid, err := exec.LookPath("setsid")
@@ -78,11 +80,11 @@ func TestLockIsNotInherited(t *testing.T) {
 	defer func() { _ = syscall.Kill(pid, syscall.SIGKILL) }()
 	var r result
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if r = f.run("exec", "--job", "orphan", "--", "/bin/sh", "-c", "exit 0"); r.code == exitDone {
+		if r = f.run("exec", "--job", "orphan", "--", "/bin/sh", "-c", "exit 0"); r.code == console.ExitDone {
 			break // the guard has ended
 		}
 	}
-	if r.code != exitDone {
+	if r.code != console.ExitDone {
 		t.Errorf("after it: left with %d\n%s", r.code, r.stderr)
 	}
 }
@@ -96,7 +98,7 @@ func TestLockIsGivenBack(t *testing.T) {
 		if pid, err := strconv.Atoi(strings.TrimSpace(r.stdout)); err == nil {
 			defer func() { _ = syscall.Kill(pid, syscall.SIGKILL) }()
 		}
-		if r.code != exitDone {
+		if r.code != console.ExitDone {
 			t.Errorf("left with %d\n%s", r.code, r.stderr)
 		}
 	}

@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 )
 
 // victim is what a test kills of a program that is metered.
@@ -133,7 +135,7 @@ func TestTapIsKilled(t *testing.T) {
 	undisturbed := newFolder(t, 1000, "")
 	out, code := undisturbed.tap(noOne, 0)
 	want := records(t, out)
-	if code != exitDone || len(want) < 100 {
+	if code != console.ExitDone || len(want) < 100 {
 		t.Fatalf("undisturbed: left with %d and %d records\n%s", code, len(want), undisturbed.said)
 	}
 	f := newFolder(t, 1000, "")
@@ -145,7 +147,7 @@ func TestTapIsKilled(t *testing.T) {
 	}
 	out, code = f.tap(noOne, 0)
 	all.WriteString(out)
-	if code != exitDone || !slices.Equal(records(t, all.String()), want) {
+	if code != console.ExitDone || !slices.Equal(records(t, all.String()), want) {
 		t.Errorf("left with %d and %d records, want %d\n%s", code, len(records(t, all.String())), len(want), f.said)
 	}
 	if c := f.sim.Counts().Total(); c.Refused != 0 || c.Calls <= undisturbed.sim.Counts().Total().Calls {
@@ -189,7 +191,7 @@ func TestCommandIsKilled(t *testing.T) {
 	calm.jobOfTap()
 	r := calm.run("run", "--once")
 	want := records(t, calm.output())
-	if r.code != exitDone || len(want) < 100 {
+	if r.code != console.ExitDone || len(want) < 100 {
 		t.Fatalf("undisturbed: left with %d and %d records\n%s", r.code, len(want), r.stderr)
 	}
 	for home, ledger := range homes {
@@ -227,7 +229,7 @@ func TestCommandIsKilled(t *testing.T) {
 				f.endLeases()
 			}
 			r := f.run("run", "--once")
-			if got := records(t, f.output()); r.code != exitDone || !slices.Equal(got, want) {
+			if got := records(t, f.output()); r.code != console.ExitDone || !slices.Equal(got, want) {
 				t.Errorf("left with %d and %d records, want %d\n%s", r.code, len(got), len(want), r.stderr)
 			}
 			// A few kills may hit no call under way; many do.
@@ -245,17 +247,17 @@ func TestTapResumes(t *testing.T) {
 	f := newFolder(t, 100, "")
 	f.quota(20)
 	first, code := f.tap(noOne, 0)
-	if code != exitDeferred || !strings.Contains(f.said, "job tap: the quota is used up; it can resume at 20") {
+	if code != console.ExitDeferred || !strings.Contains(f.said, "job tap: the quota is used up; it can resume at 20") {
 		t.Fatalf("left with %d\n%s", code, f.said)
 	}
-	if _, code := f.tap(noOne, 0); code != exitDeferred || f.sim.Counts().Total().Calls != 15 {
+	if _, code := f.tap(noOne, 0); code != console.ExitDeferred || f.sim.Counts().Total().Calls != 15 {
 		t.Errorf("again: left with %d after %d calls\n%s", code, f.sim.Counts().Total().Calls, f.said)
 	}
 	f.quota(100)
 	text, _ := os.ReadFile(f.path("costs.yaml"))
 	f.write("costs.yaml", strings.Replace(string(text), "revision: 2", "revision: 3", 1))
 	second, code := f.tap(noOne, 0)
-	if code != exitDone || slices.ContainsFunc(records(t, second), func(id string) bool { return slices.Contains(records(t, first), id) }) {
+	if code != console.ExitDone || slices.ContainsFunc(records(t, second), func(id string) bool { return slices.Contains(records(t, first), id) }) {
 		t.Errorf("with more: left with %d\n%s", code, f.said)
 	}
 	if text, err := os.ReadFile(f.path("tap.json")); err != nil || strings.TrimSpace(string(text)) != `{"done": true}` {
@@ -268,7 +270,7 @@ func TestTapResumes(t *testing.T) {
 func TestTapIsRefusedByTheUpstream(t *testing.T) {
 	f := newFolder(t, 3, "")
 	f.quota(100)
-	if _, code := f.tap(noOne, 0); code != exitDeferred || !strings.Contains(f.said, "it can resume at") || f.sim.Counts().Total().Refused != 1 {
+	if _, code := f.tap(noOne, 0); code != console.ExitDeferred || !strings.Contains(f.said, "it can resume at") || f.sim.Counts().Total().Refused != 1 {
 		t.Errorf("left with %d\n%s", code, f.said)
 	}
 }
@@ -282,7 +284,7 @@ func TestExecOutputIsHeld(t *testing.T) {
 	}
 	f := newFolder(t, 10, "")
 	r := f.run("exec", "--job", "held", "--state", f.path("held.json"), "--deadline", "2s", "--grace", "100ms", "--", "/bin/sh", "-c", setsid+" /bin/sleep 600 2>/dev/null & echo $! >"+f.path("pid")+"; wait")
-	if r.code != exitDeferred {
+	if r.code != console.ExitDeferred {
 		t.Errorf("left with %d\n%s", r.code, r.stderr)
 	}
 	text, err := os.ReadFile(f.path("pid"))

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 )
 
 // TestGuidePricesAnAPI follows docs/price-book.md in an empty folder. The call of the
@@ -31,7 +33,7 @@ func TestGuidePricesAnAPI(t *testing.T) {
 				}
 			}
 			r := f.run(words[1:]...)
-			if r.code != exitDone {
+			if r.code != console.ExitDone {
 				t.Errorf("%s left with %d:\n%s%s", line, r.code, r.stdout, r.stderr)
 			}
 			if words[2] == "try" {

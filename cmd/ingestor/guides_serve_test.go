@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 )
 
 // varies is what differs from run to run: times, and what depends on them.
@@ -18,7 +20,7 @@ var varies = regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+Z|[A-Z][a-z]{2}, \d\d [A
 func TestGuideTranscripts(t *testing.T) {
 	f := newFolder(t, 1000, "")
 	for _, region := range []string{"US", "DE"} { // one by one, so that rows have the same numbers each time
-		if r := f.run("run", "--once", "--job", "trending", "--region", region); r.code != exitDone {
+		if r := f.run("run", "--once", "--job", "trending", "--region", region); r.code != console.ExitDone {
 			t.Fatalf("left with %d\n%s%s", r.code, r.stdout, r.stderr)
 		}
 	}

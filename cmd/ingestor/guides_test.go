@@ -15,6 +15,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
 )
 
 // guides returns the pages for users, by their path from the root.
@@ -46,7 +49,7 @@ func fenced(text, kind string) []string {
 
 func TestGuideShowsTheProof(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	if code := run([]string{"prove"}, nil, &stdout, &stderr); code != exitDone {
+	if code := run([]string{"prove"}, nil, &stdout, &stderr); code != console.ExitDone {
 		t.Fatalf("left with %d: %s", code, &stderr)
 	}
 	_, shown, found := strings.Cut(stdout.String(), "\n\nThe most")
@@ -62,7 +65,7 @@ func TestGuideShowsThePlan(t *testing.T) {
 	f.write("ingestor.yaml", fenced(page, "yaml")[0])
 	command := strings.Fields(fenced(page, "sh")[0])
 	r := f.run(command[1:]...)
-	if r.code != exitDeferred || !slices.Equal(fenced(page, "text"), []string{r.stdout}) {
+	if r.code != console.ExitDeferred || !slices.Equal(fenced(page, "text"), []string{r.stdout}) {
 		t.Errorf("docs/plan.md does not show what %q prints, which left with %d:\n%s%s", command, r.code, r.stdout, r.stderr)
 	}
 }
@@ -78,7 +81,7 @@ func TestGuideSettingsAreValid(t *testing.T) {
 			n++
 			f := newFolder(t, 1, "")
 			f.write("ingestor.yaml", block)
-			if r := f.run("config", "show"); r.code != exitDone {
+			if r := f.run("config", "show"); r.code != console.ExitDone {
 				t.Errorf("%s: config show left with %d for\n%s%s", page, r.code, block, r.stderr)
 			}
 		}
@@ -90,7 +93,7 @@ func TestGuideSettingsAreValid(t *testing.T) {
 
 // commands returns the root command with all its commands.
 func commands() *cobra.Command {
-	root := (&app{}).root()
+	root := root((&session.Session{}))
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	return root
@@ -119,7 +122,7 @@ func TestReadmeNamesEveryCommand(t *testing.T) {
 }
 
 // strangers are the programs of the listings that are not ours.
-var strangers = []string{"cd", "chmod", "curl", "gcloud", "go", "kill", "make", "mkdir", "pg_dump", "pg_restore", "psql", "python3", "riverui", "sqlite3"}
+var strangers = []string{"apt-get", "cd", "chmod", "curl", "gcloud", "go", "install", "journalctl", "kill", "make", "mkdir", "pg_dump", "pg_restore", "psql", "python3", "riverui", "sqlite3", "systemctl"}
 
 // TestGuidesNameWhatThereIs parses every command of ingestor that the guides name.
 func TestGuidesNameWhatThereIs(t *testing.T) {
@@ -128,6 +131,9 @@ func TestGuidesNameWhatThereIs(t *testing.T) {
 	parse := func(page, command string, whole bool) {
 		t.Helper()
 		args := words.FindAllString(command, -1)
+		if i := slices.Index(args, "env"); i > 0 && args[0] == "runuser" {
+			args = args[i+1:] // the command of another user
+		}
 		for len(args) > 0 && (regexp.MustCompile(`^[A-Z_]+=`).MatchString(args[0]) || args[0] == "export") {
 			args = args[1:]
 		}
@@ -232,7 +238,7 @@ func TestReadmeFetches(t *testing.T) {
 			t.Errorf("README.md's commands do not print %q", want)
 		}
 	}
-	if r.code != exitDone || t.Failed() {
+	if r.code != console.ExitDone || t.Failed() {
 		t.Errorf("left with %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
 }

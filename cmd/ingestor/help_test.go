@@ -8,6 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
 )
 
 // TestHelpHasTheCommonForm: a line of summary, a paragraph, examples, and flags whose
@@ -25,7 +28,7 @@ func TestHelpHasTheCommonForm(t *testing.T) {
 			t.Errorf("%s: the examples are\n%s", path, cmd.Example)
 		}
 		var help bytes.Buffer
-		if code := run(append(strings.Fields(path)[1:], "--help"), strings.NewReader(""), &help, &help); code != exitDone || !strings.HasPrefix(help.String(), cmd.Short+"\n\n"+cmd.Long+"\n\nUsage:\n") {
+		if code := run(append(strings.Fields(path)[1:], "--help"), strings.NewReader(""), &help, &help); code != console.ExitDone || !strings.HasPrefix(help.String(), cmd.Short+"\n\n"+cmd.Long+"\n\nUsage:\n") {
 			t.Errorf("%s --help is\n%s", path, &help)
 		}
 		for line := range strings.SplitSeq(help.String(), "\n") {
@@ -45,8 +48,8 @@ func TestHelpHasTheCommonForm(t *testing.T) {
 			}
 		}
 	}
-	a := &app{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}}
-	walk(a.root())
+	a := &session.Session{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}
+	walk(root(a))
 	if seen < 25 {
 		t.Errorf("there are only %d commands", seen)
 	}

@@ -10,6 +10,10 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/ledger"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/quota"
@@ -34,26 +38,26 @@ func newPast(t *testing.T) *past {
 }
 
 // in does something as a process does it, with this ledger and the catalog.
-func (p *past) in(ledger string, do func(*app, *settings, *quota.Ledger, anyCatalog)) {
+func (p *past) in(ledger string, do func(*session.Session, *settings.Settings, *quota.Ledger, session.AnyCatalog)) {
 	p.Helper()
 	address, err := open.Parse("sqlite:" + filepath.Join(p.dir, ledger))
 	if err != nil {
 		p.Fatal(err)
 	}
-	s := &settings{Ledger: address.String(), fresh: address.Fresh, Catalog: filepath.Join(p.dir, "catalog.db"), state: p.dir, book: p.book}
+	s := &settings.Settings{Ledger: address.String(), Fresh: address.Fresh, Catalog: filepath.Join(p.dir, "catalog.db"), State: p.dir, Book: p.book}
 	s.Jobs = map[string]ingest.Job{"trending": {Name: "trending"}}
-	a := &app{clock: p.clock, log: slog.New(slog.DiscardHandler), stdout: io.Discard, stderr: io.Discard, loaded: s, output: "json"}
-	var done closers
-	l, err := a.openLedger(p.Context(), s, &done)
+	a := &session.Session{Clock: p.clock, Log: slog.New(slog.DiscardHandler), Stdout: io.Discard, Stderr: io.Discard, Loaded: s, Output: "json"}
+	var done console.Closers
+	l, err := a.OpenLedger(p.Context(), s, &done)
 	if err != nil {
 		p.Fatal(err)
 	}
-	c, err := a.openCatalog(p.Context(), s, &done)
+	c, err := a.OpenCatalog(p.Context(), s, &done)
 	if err != nil {
 		p.Fatal(err)
 	}
 	do(a, s, l, c)
-	if err := done.close(); err != nil {
+	if err := done.Close(); err != nil {
 		p.Fatal(err)
 	}
 }
@@ -62,8 +66,8 @@ func (p *past) in(ledger string, do func(*app, *settings, *quota.Ledger, anyCata
 // ledger is refused.
 func (p *past) run(ledger string) (refused error) {
 	p.Helper()
-	p.in(ledger, func(a *app, s *settings, l *quota.Ledger, c anyCatalog) {
-		if refused = a.compare(p.Context(), s, l, c); refused != nil {
+	p.in(ledger, func(a *session.Session, s *settings.Settings, l *quota.Ledger, c session.AnyCatalog) {
+		if refused = a.Compare(p.Context(), s, l, c); refused != nil {
 			return
 		}
 		for range 40 {
@@ -102,29 +106,29 @@ func TestLedgerThatKnowsLessThanTheRuns(t *testing.T) {
 	}{
 		{"is refused", func(*past) {}, true},
 		{"is refused though others have spent", func(p *past) {
-			p.in("ledger.db", func(_ *app, _ *settings, l *quota.Ledger, _ anyCatalog) {
+			p.in("ledger.db", func(_ *session.Session, _ *settings.Settings, l *quota.Ledger, _ session.AnyCatalog) {
 				if _, err := l.Reserve(t.Context(), quota.Call{Method: "videos.list", Job: "other"}); err != nil {
 					t.Fatal(err)
 				}
 			})
 		}, true},
 		{"is trusted once a person has adjusted it", func(p *past) {
-			p.in("ledger.db", func(_ *app, _ *settings, l *quota.Ledger, _ anyCatalog) {
-				if _, err := l.Adjust(t.Context(), units, 1, "as the console says"); err != nil {
+			p.in("ledger.db", func(_ *session.Session, _ *settings.Settings, l *quota.Ledger, _ session.AnyCatalog) {
+				if _, err := l.Admin().Adjust(t.Context(), units, 1, "as the console says"); err != nil {
 					t.Fatal(err)
 				}
 			})
 		}, false},
 		{"is trusted once it was started afresh", func(p *past) {
-			p.in("ledger.db", func(a *app, _ *settings, l *quota.Ledger, _ anyCatalog) {
-				if err := a.startAfresh(t.Context(), l, "nothing was spent"); err != nil {
+			p.in("ledger.db", func(a *session.Session, _ *settings.Settings, l *quota.Ledger, _ session.AnyCatalog) {
+				if err := ledger.StartAfresh(t.Context(), a, l, "nothing was spent"); err != nil {
 					t.Fatal(err)
 				}
 			})
 		}, false},
 		{"is trusted if its address says so", func(p *past) {
-			p.in("ledger.db?fresh", func(a *app, s *settings, l *quota.Ledger, c anyCatalog) {
-				if err := a.compare(t.Context(), s, l, c); err != nil {
+			p.in("ledger.db?fresh", func(a *session.Session, s *settings.Settings, l *quota.Ledger, c session.AnyCatalog) {
+				if err := a.Compare(t.Context(), s, l, c); err != nil {
 					t.Error(err)
 				}
 			})
@@ -143,7 +147,7 @@ func TestLedgerThatKnowsLessThanTheRuns(t *testing.T) {
 			p.remove("ledger.db", "journal-ledger.db")
 			tt.then(p)
 			err := p.run("ledger.db")
-			if refused := exitCode(err) == exitDown && errors.Is(err, quota.ErrOutage); refused != tt.refused || !refused && err != nil {
+			if refused := console.ExitCode(err) == console.ExitDown && errors.Is(err, quota.ErrOutage); refused != tt.refused || !refused && err != nil {
 				t.Errorf("the next run: %v", err)
 			}
 		})
@@ -154,8 +158,8 @@ func TestLedgerThatKnowsLessThanTheRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.remove("ledger.db")
-		p.in("ledger.db", func(a *app, s *settings, l *quota.Ledger, c anyCatalog) {
-			if err := a.compare(t.Context(), s, l, c); err != nil {
+		p.in("ledger.db", func(a *session.Session, s *settings.Settings, l *quota.Ledger, c session.AnyCatalog) {
+			if err := a.Compare(t.Context(), s, l, c); err != nil {
 				t.Errorf("the whole ledger is refused: %v", err)
 			}
 			if _, err := l.Reserve(t.Context(), quota.Call{Method: "videos.list", Outage: quota.Refuse}); !errors.As(err, new(*quota.ForgottenError)) {
@@ -177,8 +181,8 @@ func TestLedgerThatKnowsLessThanTheRuns(t *testing.T) {
 		if err := p.run("ledger.db"); err != nil {
 			t.Fatal(err)
 		}
-		p.in("ledger.db", func(_ *app, _ *settings, l *quota.Ledger, _ anyCatalog) {
-			if _, err := l.Adjust(t.Context(), units, -30, "counted twice"); err != nil {
+		p.in("ledger.db", func(_ *session.Session, _ *settings.Settings, l *quota.Ledger, _ session.AnyCatalog) {
+			if _, err := l.Admin().Adjust(t.Context(), units, -30, "counted twice"); err != nil {
 				t.Fatal(err)
 			}
 		})

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/setup"
 	"github.com/headroom-quota/headroom/ingest"
 )
 
@@ -24,7 +27,7 @@ var callsOf = map[ingest.Kind][]string{
 // TestTheFirstScheduleFitsTheQuota prices what init writes, and also with all that is
 // commented out in it.
 func TestTheFirstScheduleFitsTheQuota(t *testing.T) {
-	everything := string(initial)
+	everything := string(setup.Initial)
 	head, jobs, _ := strings.Cut(everything, "\njobs:\n")
 	for _, line := range []string{"search:", "  kind: search", "uploads:", "  kind: uploads"} {
 		if !strings.Contains(jobs, "  #"+line) {
@@ -32,14 +35,14 @@ func TestTheFirstScheduleFitsTheQuota(t *testing.T) {
 		}
 	}
 	everything = head + "\njobs:\n" + regexp.MustCompile(`(?m)^  #(\S|  )`).ReplaceAllString(jobs, "  $1")
-	for name, yaml := range map[string]string{"as it is": string(initial), "with all its jobs": everything} {
+	for name, yaml := range map[string]string{"as it is": string(setup.Initial), "with all its jobs": everything} {
 		t.Run(name, func(t *testing.T) {
 			home(t, yaml)
-			s, err := load("", flagsOf(t))
+			s, err := settings.Load("", flagsOf(t))
 			if err != nil {
 				t.Fatal(err)
 			}
-			u := s.book.Upstreams[metered]
+			u := s.Book.Upstreams[settings.Metered]
 			units := map[string]int64{}
 			for _, j := range s.List() {
 				works := int64(1)
@@ -76,7 +79,7 @@ func TestInitLeavesNothingHalfWritten(t *testing.T) {
 	if err := os.WriteFile("ingestor.yaml", []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeWhole("ingestor.yaml", initial, false); err == nil || !strings.Contains(err.Error(), "To overwrite it: ingestor init --force") {
+	if err := setup.WriteWhole("ingestor.yaml", setup.Initial, false); err == nil || !strings.Contains(err.Error(), "To overwrite it: ingestor init --force") {
 		t.Errorf("it says %v", err)
 	}
 	kept, err := os.ReadFile("ingestor.yaml")
@@ -99,7 +102,7 @@ func fromInit(t *testing.T) (f *folder, said string) {
 	cmd := f.program(t.Context())
 	cmd.Dir, cmd.Args = f.dir, []string{"ingestor", "init", "--dir", strange}
 	r := finish(t, cmd)
-	if r.code != exitDone {
+	if r.code != console.ExitDone {
 		t.Fatal(r)
 	}
 	written, err := os.ReadFile(f.path("ingestor.yaml"))
@@ -121,7 +124,7 @@ func TestTheLineForCronWorks(t *testing.T) {
 	for range 2 { // for the second there is nothing to do
 		cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", strings.ReplaceAll(line, `\%`, "%"))
 		cmd.Dir, cmd.Env = f.dir, []string{"HOME=" + f.dir, "LOGNAME=x", "SHELL=/bin/sh", "PATH=/usr/bin:/bin"}
-		if r := finish(t, cmd); r.code != exitDone || r.stdout+r.stderr != "" {
+		if r := finish(t, cmd); r.code != console.ExitDone || r.stdout+r.stderr != "" {
 			t.Errorf("%s\nleft with %d\n%s%s", line, r.code, r.stdout, r.stderr)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/quota/book"
 )
 
@@ -64,7 +65,7 @@ func TestLimits(t *testing.T) {
 	if got := granted("acme"); got != 2 {
 		t.Errorf("the price book grants %d, want 2", got)
 	}
-	if r := f.run("limits", "set", "client", "acme", "6", "--reason", "a larger plan"); r.code != exitDone || !strings.Contains(r.stdout, "a larger plan") {
+	if r := f.run("limits", "set", "client", "acme", "6", "--reason", "a larger plan"); r.code != console.ExitDone || !strings.Contains(r.stdout, "a larger plan") {
 		t.Fatalf("set: %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
 	more := 0
@@ -110,19 +111,19 @@ func TestLimits(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.body), &acme); err != nil || acme.Quota != 6 {
 		t.Errorf("get: %+v", got)
 	}
-	if r := f.run("limits", "rm", "client", "acme"); r.code != exitDone {
+	if r := f.run("limits", "rm", "client", "acme"); r.code != console.ExitDone {
 		t.Errorf("rm: %d\n%s", r.code, r.stderr)
 	}
 	if r := f.run("limits", "list"); !strings.Contains(r.stdout, "no limits are set") {
 		t.Errorf("after all were removed: %s", r.stdout)
 	}
-	if r := f.run("limits", "set", "clint", "acme", "6"); r.code != exitUsage || !strings.Contains(r.stderr, "no family") {
+	if r := f.run("limits", "set", "clint", "acme", "6"); r.code != console.ExitUsage || !strings.Contains(r.stderr, "no family") {
 		t.Errorf("an unknown family: %d\n%s", r.code, r.stderr)
 	}
-	if r := f.run("limits", "list", "clint"); r.code != exitUsage || !strings.Contains(r.stderr, `there is no family "clint"`) {
+	if r := f.run("limits", "list", "clint"); r.code != console.ExitUsage || !strings.Contains(r.stderr, `there is no family "clint"`) {
 		t.Errorf("the limits of an unknown family: %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
-	if r := f.run("limits", "set", "client", "acme", "6"); r.code != exitDone {
+	if r := f.run("limits", "set", "client", "acme", "6"); r.code != console.ExitDone {
 		t.Errorf("set: %d\n%s", r.code, r.stderr)
 	}
 	if r := f.run("limits", "list", "other"); !strings.Contains(r.stdout, "no limits of other are set") {
@@ -134,7 +135,7 @@ func TestLimits(t *testing.T) {
 	s.stop()
 	for _, windows := range []string{"other: {quota: 1, windows: [{per: 1h}]}", "client: {windows: [{per: 1h, quota: 3}]}"} {
 		f.write("costs.yaml", "extends: builtin\nrevision: 3\nfamilies: {"+windows+"}\n")
-		if r := f.run("costs", "show"); r.code != exitDone || strings.Contains(r.stdout, "# client") {
+		if r := f.run("costs", "show"); r.code != console.ExitDone || strings.Contains(r.stdout, "# client") {
 			t.Errorf("costs show has a limit that %q has no place for: %d\n%s%s", windows, r.code, r.stdout, r.stderr)
 		}
 	}

@@ -12,7 +12,10 @@ import (
 	"strings"
 	_ "time/tzdata"
 
-	"github.com/headroom-quota/headroom/internal/signals"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/ledger"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/signals"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -34,9 +37,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		now()
 		signals.Release()
 	}()
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, abort: abort}
-	cmd := a.root()
-	cmd.SetArgs(negatives(args))
+	a := &session.Session{Stdin: stdin, Stdout: stdout, Stderr: stderr, Abort: abort}
+	cmd := root(a)
+	cmd.SetArgs(ledger.Negatives(args))
 	err := cmd.ExecuteContext(gently)
 	if err != nil && err.Error() != "" {
 		fmt.Fprintf(stderr, "ingestor: %s\n", err)
@@ -44,5 +47,5 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 			fmt.Fprintln(stderr, "To see what answers and what does not: ingestor check")
 		}
 	}
-	return exitCode(err)
+	return console.ExitCode(err)
 }

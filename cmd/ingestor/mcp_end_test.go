@@ -11,13 +11,14 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/headroom-quota/headroom/internal/redistest"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/internal/testing/redistest"
 )
 
 // block shuts the pool of videos for an hour, so that a call waits and is not refused at once.
 func (f *folder) block() {
 	f.t.Helper()
-	if r := f.run("quota", "block", "units", "--for", "1h", "--reason", "a test"); r.code != exitDone {
+	if r := f.run("quota", "block", "units", "--for", "1h", "--reason", "a test"); r.code != console.ExitDone {
 		f.t.Fatalf("left with %d\n%s", r.code, r.stderr)
 	}
 }
@@ -50,7 +51,7 @@ func TestMCPHangsUp(t *testing.T) {
 	default:
 	}
 	giveUp()
-	if code := a.leave(); code != exitDone || !strings.Contains(a.stderr.String(), `"units":5,"of":100,"not_settled":1`) {
+	if code := a.leave(); code != console.ExitDone || !strings.Contains(a.stderr.String(), `"units":5,"of":100,"not_settled":1`) {
 		t.Errorf("left with %d\n%s", code, &a.stderr)
 	}
 	<-waits
@@ -133,7 +134,7 @@ func TestMCPInAnOutage(t *testing.T) {
 	if strings.Contains(a.heard.String(), server.Addr) {
 		t.Errorf("the agent knows the address: %s", &a.heard)
 	}
-	if code := a.leave(); code != exitDone {
+	if code := a.leave(); code != console.ExitDone {
 		t.Errorf("left with %d\n%s", code, &a.stderr)
 	}
 }

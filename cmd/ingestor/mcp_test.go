@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 )
 
 // agent is a client of ingestor mcp, in a process of its own.
@@ -163,7 +165,7 @@ func TestMCP(t *testing.T) {
 	if q, failed := a.call("quota", object{}); len(q.Pools) < 2 || q.Session.Spent != 5 {
 		t.Errorf("the quotas are %+v %s", q, failed)
 	}
-	if code := a.leave(); code != exitDone || !strings.Contains(a.stderr.String(), `"not_settled":2`) {
+	if code := a.leave(); code != console.ExitDone || !strings.Contains(a.stderr.String(), `"not_settled":2`) {
 		t.Errorf("left with %d\n%s", code, &a.stderr)
 	}
 	if strings.Contains(a.heard.String()+a.stderr.String(), "AIza") || strings.Contains(a.heard.String(), f.dir) {
@@ -200,7 +202,7 @@ func TestMCPSessions(t *testing.T) {
 		t.Errorf("when all is spent: %+v", r)
 	}
 	for _, a := range sessions {
-		if code := a.leave(); code != exitDone {
+		if code := a.leave(); code != console.ExitDone {
 			t.Errorf("left with %d\n%s", code, &a.stderr)
 		}
 	}
@@ -215,7 +217,7 @@ func TestMCPReservesAnIDOnce(t *testing.T) {
 	t.Parallel()
 	f := newFolder(t, 100, "")
 	a := f.agent("--budget", "10", "--wait", "1m")
-	if r := f.run("quota", "block", "units", "--for", "1s", "--reason", "a test"); r.code != exitDone {
+	if r := f.run("quota", "block", "units", "--for", "1s", "--reason", "a test"); r.code != console.ExitDone {
 		t.Fatalf("left with %d\n%s", r.code, r.stderr)
 	}
 	var all sync.WaitGroup
@@ -254,7 +256,7 @@ upstreams:
 			t.Errorf("reserved %+v %s", r, failed)
 		}
 	}
-	if code := a.leave(); code != exitDone {
+	if code := a.leave(); code != console.ExitDone {
 		t.Errorf("left with %d\n%s", code, &a.stderr)
 	}
 }
@@ -315,7 +317,7 @@ func TestMCPFlags(t *testing.T) {
 		`--upstream: the price book has no upstream`:  {"--budget", "5", "--upstream", "quux"},
 		`--class: none of youtube has the class "qu"`: {"--budget", "5", "--class", "qu"},
 	} {
-		if r := f.run(append([]string{"mcp"}, args...)...); r.code != exitUsage || !strings.Contains(r.stderr, want) {
+		if r := f.run(append([]string{"mcp"}, args...)...); r.code != console.ExitUsage || !strings.Contains(r.stderr, want) {
 			t.Errorf("%v: left with %d\n%s", args, r.code, r.stderr)
 		}
 	}
@@ -348,7 +350,7 @@ func TestGuideConfiguresAnAgentHost(t *testing.T) {
 			t.Errorf("the page does not have the tool %s", tool.Name)
 		}
 	}
-	if code := a.leave(); code != exitDone || len(tools.Tools) != 4 {
+	if code := a.leave(); code != console.ExitDone || len(tools.Tools) != 4 {
 		t.Errorf("left with %d, after %d tools\n%s", code, len(tools.Tools), &a.stderr)
 	}
 }

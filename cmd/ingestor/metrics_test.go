@@ -8,6 +8,8 @@ import (
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 )
 
 // checkMetrics refuses what is not in Prometheus' text format. Where promtool is, it is
@@ -36,7 +38,7 @@ func TestMetricsTellOfOtherProcesses(t *testing.T) {
 	f := newFolder(t, 1000, "")
 	r := f.stay("serve", "--listen", "127.0.0.1:0")
 	url := r.serving()
-	if done := f.run("run", "--once", "--job", "trending", "--region", "US"); done.code != exitDone {
+	if done := f.run("run", "--once", "--job", "trending", "--region", "US"); done.code != console.ExitDone {
 		t.Fatal(done.stderr)
 	}
 	text := scrape(t, url)

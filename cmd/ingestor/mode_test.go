@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/quota/journal"
 	"github.com/headroom-quota/headroom/quota/sqlitestore"
@@ -58,10 +59,10 @@ func TestOnlyTheirOwnerReadsWhatHoldsSpend(t *testing.T) {
 // TestCheckWarnsOfFilesThatOthersCanRead, and leaves them as they are.
 func TestCheckWarnsOfFilesThatOthersCanRead(t *testing.T) {
 	f := newFolder(t, 1000, "")
-	if r := f.run("run", "--once", "--job", "trending", "--quiet"); r.code != exitDone {
+	if r := f.run("run", "--once", "--job", "trending", "--quiet"); r.code != console.ExitDone {
 		t.Fatal(r)
 	}
-	if r := f.run("check"); r.code != exitDone || strings.Contains(r.stdout, "can read") {
+	if r := f.run("check"); r.code != console.ExitDone || strings.Contains(r.stdout, "can read") {
 		t.Errorf("new files: left with %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
 	for _, name := range []string{"ledger.db", "catalog.db"} {
@@ -71,7 +72,7 @@ func TestCheckWarnsOfFilesThatOthersCanRead(t *testing.T) {
 	}
 	r := f.run("check")
 	for _, name := range []string{"ledger.db", "catalog.db"} {
-		if want := "other users can read " + f.path(name) + "\n         To prevent that: chmod 600 " + f.path(name); r.code != exitDone || !strings.Contains(r.stdout, want) {
+		if want := "other users can read " + f.path(name) + "\n         To prevent that: chmod 600 " + f.path(name); r.code != console.ExitDone || !strings.Contains(r.stdout, want) {
 			t.Errorf("left with %d, want %q\n%s%s", r.code, want, r.stdout, r.stderr)
 		}
 		if info, err := os.Stat(f.path(name)); err != nil || info.Mode().Perm() != 0o644 {

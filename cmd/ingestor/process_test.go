@@ -25,10 +25,11 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/ingest/catalog"
-	"github.com/headroom-quota/headroom/internal/pgtest"
-	"github.com/headroom-quota/headroom/internal/redistest"
-	"github.com/headroom-quota/headroom/internal/youtubesim"
+	"github.com/headroom-quota/headroom/ingest/youtube/youtubesim"
+	"github.com/headroom-quota/headroom/internal/testing/pgtest"
+	"github.com/headroom-quota/headroom/internal/testing/redistest"
 	"github.com/headroom-quota/headroom/quota/lease"
 )
 
@@ -207,8 +208,8 @@ func (f *folder) postgres() *pgx.Conn {
 func (f *folder) defers(job string) {
 	f.t.Helper()
 	r := f.run("run", "--once", "--due")
-	held := r.code == exitDeferred && strings.Contains(r.stderr, "another process")
-	ended := r.code == exitDone && !strings.Contains(r.stdout, job) // killed with nothing left to do
+	held := r.code == console.ExitDeferred && strings.Contains(r.stderr, "another process")
+	ended := r.code == console.ExitDone && !strings.Contains(r.stdout, job) // killed with nothing left to do
 	if !held && !ended {
 		f.t.Errorf("while the lease of %s is held a run left with %d\n%s%s", job, r.code, r.stdout, r.stderr)
 	}
@@ -255,7 +256,7 @@ func TestFromTheRootWithAnEmptyEnvironment(t *testing.T) {
 	f := newFolder(t, 1000, "")
 	cmd := f.program(t.Context(), "run", "--once", "--region", "US", "--job", "trending")
 	cmd.Env = []string{}
-	if r := finish(t, cmd); r.code != exitDone || !strings.Contains(r.stdout, "trending  US          4") {
+	if r := finish(t, cmd); r.code != console.ExitDone || !strings.Contains(r.stdout, "trending  US          4") {
 		t.Errorf("left with %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
 }
@@ -293,7 +294,7 @@ func killedRunsLoseNothing(t *testing.T, ledger string) {
 	}
 	calm := newFolder(t, 10_000, "")
 	began := time.Now()
-	if r := calm.run("run", "--once", "--due"); r.code != exitDone {
+	if r := calm.run("run", "--once", "--due"); r.code != console.ExitDone {
 		t.Fatalf("undisturbed it left with %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
 	takes := time.Since(began)
@@ -324,7 +325,7 @@ func killedRunsLoseNothing(t *testing.T, ledger string) {
 			in++
 			f.endLeases()
 		}
-		if r := f.run("run", "--once", "--due"); r.code != exitDone {
+		if r := f.run("run", "--once", "--due"); r.code != console.ExitDone {
 			t.Fatalf("after %d kills it left with %d\n%s%s", in, r.code, r.stdout, r.stderr)
 		}
 		if got := f.dump(); got != want {
@@ -360,25 +361,25 @@ func TestOverlappingRuns(t *testing.T) {
 			quota, units int64 // 5 of the quota stay free
 			last         int   // exit code of one that comes afterwards
 		}{
-			{"enough for all", 60, 40, exitDone},
-			{"the quota ends", 30, 25, exitDeferred},
+			{"enough for all", 60, 40, console.ExitDone},
+			{"the quota ends", 30, 25, console.ExitDeferred},
 		} {
 			t.Run(home+", "+tt.name, func(t *testing.T) {
 				f := newFolder(t, tt.quota, ledger(t))
 				for _, r := range f.together(8) {
 					said := strings.Contains(r.stderr, "another process runs this job: ") && strings.Contains(r.stdout, "held") ||
 						strings.Contains(r.stdout, "deferred")
-					if r.code != exitDone && (r.code != exitDeferred || !said) {
+					if r.code != console.ExitDone && (r.code != console.ExitDeferred || !said) {
 						t.Errorf("left with %d\n%s%s", r.code, r.stdout, r.stderr)
 					}
 				}
-				if r := f.run("run", "--once", "--due"); tt.last == exitDone && r.code != exitDone {
+				if r := f.run("run", "--once", "--due"); tt.last == console.ExitDone && r.code != console.ExitDone {
 					t.Errorf("the last one left with %d\n%s%s", r.code, r.stdout, r.stderr)
 				}
 				if total := f.sim.Counts().Total(); total.Units != tt.units || total.Refused > 0 {
 					t.Errorf("%d units were spent, want %d as by one process; refused: %d", total.Units, tt.units, total.Refused)
 				}
-				if tt.last != exitDone {
+				if tt.last != console.ExitDone {
 					return // which regions came first is up to the machine
 				}
 				alone := newFolder(t, tt.quota, "")
@@ -399,10 +400,10 @@ func TestQuietAboutAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := f.run("run", "--once", "--job", "trending", "--quiet"); r.code != exitDeferred || r.stdout+r.stderr != "" {
+	if r := f.run("run", "--once", "--job", "trending", "--quiet"); r.code != console.ExitDeferred || r.stdout+r.stderr != "" {
 		t.Errorf("left with %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
-	if r := f.run("run", "--once", "--job", "trending"); r.code != exitDeferred || !strings.Contains(r.stderr, "another process runs this job: process ") {
+	if r := f.run("run", "--once", "--job", "trending"); r.code != console.ExitDeferred || !strings.Contains(r.stderr, "another process runs this job: process ") {
 		t.Errorf("left with %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
 	if err := lock.Unlock(); err != nil {
@@ -480,11 +481,11 @@ func TestASignalLetsThePageFinish(t *testing.T) {
 	cmd, stdout := f.stalled(300*time.Millisecond, "run", "--once", "--job", "trending")
 	f.signal(cmd)
 	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != exitDeferred || !strings.Contains(stdout.String(), "1  deferred") {
+	if code := cmd.ProcessState.ExitCode(); code != console.ExitDeferred || !strings.Contains(stdout.String(), "1  deferred") {
 		t.Errorf("left with %d\n%s", code, stdout)
 	}
 	f.sim.Heal()
-	if r := f.run("run", "--once", "--job", "trending"); r.code != exitDone {
+	if r := f.run("run", "--once", "--job", "trending"); r.code != console.ExitDone {
 		t.Errorf("going on left with %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
 	if total := f.sim.Counts().Total(); total.Units != 32 {
@@ -496,7 +497,7 @@ func TestASignalLetsThePageFinish(t *testing.T) {
 	f.signal(cmd)
 	f.again(cmd)
 	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != exitDeferred {
+	if code := cmd.ProcessState.ExitCode(); code != console.ExitDeferred {
 		t.Errorf("told twice it left with %d", code)
 	}
 }

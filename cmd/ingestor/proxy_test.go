@@ -12,6 +12,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/serve"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
 )
 
 // theProxyToken is the token of a program.
@@ -162,7 +166,7 @@ func TestProxyGrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.write("ingestor.yaml", string(text)+"proxy_grace: 100ms\n")
-	if r := f.run("proxy"); r.code != exitConfig || !strings.Contains(r.stderr, "proxy_grace: it must be from 1s to 1h") {
+	if r := f.run("proxy"); r.code != console.ExitConfig || !strings.Contains(r.stderr, "proxy_grace: it must be from 1s to 1h") {
 		t.Errorf("left with %d\n%s", r.code, r.stderr)
 	}
 	f.edit("proxy_grace: 100ms", "proxy_grace: 1s")
@@ -263,25 +267,25 @@ func TestCheckTriesTheProxy(t *testing.T) {
 	t.Parallel()
 	f := newFolder(t, 20, "")
 	f.withToken("upstreams: [youtube], methods: [videos.list], budget: 7")
-	if r := f.run("check"); r.code != exitDone || !strings.Contains(r.stdout, "proxy: the token program may call youtube, methods videos.list, budget 7") {
+	if r := f.run("check"); r.code != console.ExitDone || !strings.Contains(r.stdout, "proxy: the token program may call youtube, methods videos.list, budget 7") {
 		t.Errorf("left with %d\n%s", r.code, r.stdout)
 	}
 	f.edit("methods: [videos.list]", "methods: [videos.lst]")
-	if r := f.run("check"); r.code != exitConfig || !strings.Contains(r.stdout, `the token program names the method "videos.lst"`) {
+	if r := f.run("check"); r.code != console.ExitConfig || !strings.Contains(r.stdout, `the token program names the method "videos.lst"`) {
 		t.Errorf("left with %d\n%s", r.code, r.stdout)
 	}
 	f.edit("program.token", "none.token")
-	if r := f.run("check"); r.code != exitConfig || !strings.Contains(r.stdout, "To create one: ingestor token new FILE") {
+	if r := f.run("check"); r.code != console.ExitConfig || !strings.Contains(r.stdout, "To create one: ingestor token new FILE") {
 		t.Errorf("left with %d\n%s", r.code, r.stdout)
 	}
 	f.write("ingestor.yaml", "costs: builtin/github\nledger: sqlite:"+f.path("github.db")+"\ntokens: {octo: {file: program.token, calls: {upstreams: [github]}}}\n")
 	for _, args := range [][]string{{"check"}, {"proxy", "--proxy-listen", "127.0.0.1:0"}} {
-		if r := f.run(args...); r.code != exitCredential || !strings.Contains(r.stdout+r.stderr, "the token octo may call github, but there is no key for it") {
+		if r := f.run(args...); r.code != console.ExitCredential || !strings.Contains(r.stdout+r.stderr, "the token octo may call github, but there is no key for it") {
 			t.Errorf("%s left with %d\n%s%s", args, r.code, r.stdout, r.stderr)
 		}
 	}
 	f.write("ingestor.yaml", "costs: builtin/github\nledger: sqlite:"+f.path("github.db")+"\nkeys: {github: {file: "+f.path("none.key")+"}}\n")
-	if r := f.run("check"); r.code != exitCredential && r.code != exitConfig || !strings.Contains(r.stdout, "fault    key: github: open") {
+	if r := f.run("check"); r.code != console.ExitCredential && r.code != console.ExitConfig || !strings.Contains(r.stdout, "fault    key: github: open") {
 		t.Errorf("left with %d\n%s", r.code, r.stdout)
 	}
 }
@@ -301,7 +305,7 @@ func TestTokensMayUseTheDefaults(t *testing.T) {
 		f.withToken("upstreams: [youtube]" + c.rights)
 		f.edit("tokens:", c.setting+"\ntokens:")
 		r := f.run("check")
-		if r.code != exitDone || !strings.Contains(r.stdout, c.warning) || c.warning == "" && strings.Contains(r.stdout, "may not use") {
+		if r.code != console.ExitDone || !strings.Contains(r.stdout, c.warning) || c.warning == "" && strings.Contains(r.stdout, "may not use") {
 			t.Errorf("%+v: left with %d\n%s%s", c, r.code, r.stdout, r.stderr)
 		}
 	}
@@ -316,24 +320,24 @@ func TestExecFlags(t *testing.T) {
 		`--class: none of youtube has the class "qu"`:   {"--class", "qu"},
 		`--account: none of youtube has the account "q`: {"--account", "qu"},
 	} {
-		if r := f.run(append(append([]string{"exec", "--job", "x"}, args...), "--", "true")...); r.code != exitUsage || !strings.Contains(r.stderr, want) {
+		if r := f.run(append(append([]string{"exec", "--job", "x"}, args...), "--", "true")...); r.code != console.ExitUsage || !strings.Contains(r.stderr, want) {
 			t.Errorf("%v: left with %d\n%s", args, r.code, r.stderr)
 		}
 	}
 	r := f.run(append([]string{"exec", "--job", "tap", "--budget", "2", "--state", f.path("tap.json"), "--"}, tapCommand(t)...)...)
-	if r.code != exitDeferred || !strings.Contains(r.stderr, "job tap: the budget of the job is used up; it can resume at ") {
+	if r.code != console.ExitDeferred || !strings.Contains(r.stderr, "job tap: the budget of the job is used up; it can resume at ") {
 		t.Errorf("left with %d\n%s", r.code, r.stderr)
 	}
 }
 
 // TestUploadKey: two processes that start at once have one key. An invalid file is an error.
 func TestUploadKey(t *testing.T) {
-	s := &settings{state: filepath.Join(t.TempDir(), "state")}
+	s := &settings.Settings{State: filepath.Join(t.TempDir(), "state")}
 	keys := make([]string, 8)
 	var all sync.WaitGroup
 	for i := range keys {
 		all.Go(func() {
-			key, err := s.uploadKey()
+			key, err := serve.UploadKey(s)
 			if err != nil {
 				t.Error(err)
 			}
@@ -341,20 +345,20 @@ func TestUploadKey(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if slices.Sort(keys); keys[0] != keys[len(keys)-1] || len(keys[0]) != uploadKeySize {
+	if slices.Sort(keys); keys[0] != keys[len(keys)-1] || len(keys[0]) != serve.UploadKeySize {
 		t.Errorf("the keys are %q", keys)
 	}
-	if left, err := os.ReadDir(s.state); err != nil || len(left) != 1 {
+	if left, err := os.ReadDir(s.State); err != nil || len(left) != 1 {
 		t.Errorf("the folder has %v %v", left, err)
 	}
-	path := filepath.Join(s.state, "proxy-uploads.key")
+	path := filepath.Join(s.State, "proxy-uploads.key")
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("others may read it: %v %v", info.Mode(), err)
 	}
 	if err := os.WriteFile(path, []byte("short"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.uploadKey(); err == nil || !strings.Contains(err.Error(), "is not a key of uploads") || strings.Contains(err.Error(), "short") {
+	if _, err := serve.UploadKey(s); err == nil || !strings.Contains(err.Error(), "is not a key of uploads") || strings.Contains(err.Error(), "short") {
 		t.Error(err)
 	}
 }

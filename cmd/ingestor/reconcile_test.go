@@ -13,7 +13,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	sim "github.com/headroom-quota/headroom/internal/monitoringsim"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/ledger"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
+	sim "github.com/headroom-quota/headroom/cmd/ingestor/internal/testing/monitoringsim"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -46,30 +50,30 @@ func newOffice(t *testing.T, yaml string) *office {
 // ingestor runs a command by the office's clock.
 func (o *office) ingestor(args ...string) result {
 	var stdout, stderr bytes.Buffer
-	a := &app{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, abort: o.t.Context(), clock: o.clock}
-	cmd := a.root()
-	cmd.SetArgs(negatives(args))
+	a := &session.Session{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Abort: o.t.Context(), Clock: o.clock}
+	cmd := root(a)
+	cmd.SetArgs(ledger.Negatives(args))
 	err := cmd.ExecuteContext(context.Background())
 	if err != nil {
 		fmt.Fprintf(&stderr, "ingestor: %s\n", err)
 	}
-	return result{exitCode(err), stdout.String(), stderr.String()}
+	return result{console.ExitCode(err), stdout.String(), stderr.String()}
 }
 
 // must runs a command that succeeds, and returns what it prints.
 func (o *office) must(args ...string) string {
 	o.t.Helper()
 	r := o.ingestor(args...)
-	if r.code != exitDone {
+	if r.code != console.ExitDone {
 		o.t.Fatalf("%v left with %d\n%s%s", args, r.code, r.stdout, r.stderr)
 	}
 	return r.stdout
 }
 
 // reconcile runs ingestor reconcile, and returns what it says of youtube/units.
-func (o *office) reconcile(args ...string) countView {
+func (o *office) reconcile(args ...string) ledger.CountView {
 	o.t.Helper()
-	var all []countView
+	var all []ledger.CountView
 	if err := json.Unmarshal([]byte(o.must(append([]string{"reconcile", "-o", "json"}, args...)...)), &all); err != nil {
 		o.t.Fatal(err)
 	}
@@ -79,7 +83,7 @@ func (o *office) reconcile(args ...string) countView {
 		}
 	}
 	o.t.Fatalf("it says nothing of youtube/units: %+v", all)
-	return countView{}
+	return ledger.CountView{}
 }
 
 // counted makes Google count units of the pool units so late, and know its limit.
@@ -95,29 +99,29 @@ func (o *office) counted(units int64, late time.Duration, limit int64) {
 // spend reserves units of the pool units.
 func (o *office) spend(calls int) {
 	o.t.Helper()
-	a := &app{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}, clock: o.clock}
+	a := &session.Session{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}, Clock: o.clock}
 	o.withLedger(a, func(l *quota.Ledger) {
 		for range calls {
-			if _, err := l.Reserve(o.t.Context(), quota.Call{Upstream: metered, Method: "videos.list"}); err != nil {
+			if _, err := l.Reserve(o.t.Context(), quota.Call{Upstream: settings.Metered, Method: "videos.list"}); err != nil {
 				o.t.Fatal(err)
 			}
 		}
 	})
 }
 
-func (o *office) withLedger(a *app, f func(*quota.Ledger)) {
+func (o *office) withLedger(a *session.Session, f func(*quota.Ledger)) {
 	o.t.Helper()
-	s, err := a.settings(flagsOf(o.t))
+	s, err := a.Settings(flagsOf(o.t))
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	var done closers
-	l, err := a.openLedger(o.t.Context(), s, &done)
+	var done console.Closers
+	l, err := a.OpenLedger(o.t.Context(), s, &done)
 	if err != nil {
 		o.t.Fatal(err)
 	}
 	f(l)
-	if err := done.close(); err != nil {
+	if err := done.Close(); err != nil {
 		o.t.Fatal(err)
 	}
 }
@@ -131,7 +135,7 @@ func TestReconcile(t *testing.T) {
 	o.spend(7)
 	o.clock.Advance(time.Minute)
 	o.counted(540, 10*time.Minute, 10_000)
-	want := countView{
+	want := ledger.CountView{
 		Pool: "youtube/units", Project: "headroom-test", Metric: "youtube.googleapis.com/default", Since: o.began,
 		Theirs: new(int64(540)), AsOf: new(o.clock.Now().Add(-10 * time.Minute)), Late: new(int64(600)), Ours: 47, After: 7,
 		Difference: new(int64(500)), Quota: 10_000, Limit: new(int64(10_000)),
@@ -211,14 +215,14 @@ func TestReconcileSaysWhyNothingCameBack(t *testing.T) {
 		}
 	})
 	t.Run("no sliding window", func(t *testing.T) {
-		v := countView{Pool: "youtube/units", Theirs: new(int64(10)), AsOf: new(time.Now()), Difference: new(int64(-30)), AtLeast: true}
-		text := strings.Join(v.says(true, true), "\n")
+		v := ledger.CountView{Pool: "youtube/units", Theirs: new(int64(10)), AsOf: new(time.Now()), Difference: new(int64(-30)), AtLeast: true}
+		text := strings.Join(v.Says(true, true), "\n")
 		if !strings.Contains(text, "Nothing can be given back: the pool has no sliding window") || strings.Contains(text, advice) {
 			t.Error(text)
 		}
 		var out bytes.Buffer
-		a := &app{stdout: &out, stderr: &out}
-		if err := a.print(nil, func(s *sheet) { s.counts([]countView{v}, nil, time.Now(), false, false) }); err != nil || !strings.Contains(out.String(), "at least -30") {
+		a := &session.Session{Stdout: &out, Stderr: &out}
+		if err := a.Print(nil, func(s *console.Sheet) { ledger.WriteCounts(s, []ledger.CountView{v}, nil, time.Now(), false, false) }); err != nil || !strings.Contains(out.String(), "at least -30") {
 			t.Errorf("%v\n%s", err, out.String())
 		}
 	})
@@ -236,8 +240,8 @@ func TestReconcileOfManyProcesses(t *testing.T) {
 	for range 4 {
 		all.Go(func() {
 			r := o.ingestor("reconcile", "--apply", "-o", "json")
-			var views []countView
-			if err := json.Unmarshal([]byte(r.stdout), &views); err != nil || r.code != exitDone {
+			var views []ledger.CountView
+			if err := json.Unmarshal([]byte(r.stdout), &views); err != nil || r.code != console.ExitDone {
 				t.Errorf("left with %d: %v\n%s", r.code, err, r.stderr)
 			}
 			one.Lock()
@@ -263,19 +267,19 @@ func TestReconcileSaysWhatIsMissing(t *testing.T) {
 		want string
 	}{
 		"the role": {
-			func(o *office) { o.cloud.Refuse(&sim.Refusal{Status: 403, Code: "PERMISSION_DENIED"}) }, nil, exitCredential,
+			func(o *office) { o.cloud.Refuse(&sim.Refusal{Status: 403, Code: "PERMISSION_DENIED"}) }, nil, console.ExitCredential,
 			"may not read Cloud Monitoring in the project headroom-test: the role roles/monitoring.viewer is missing\nTo grant it: gcloud projects add-iam-policy-binding headroom-test --member serviceAccount:" + sim.Email + " --role roles/monitoring.viewer\n",
 		},
 		"the API": {func(o *office) {
 			o.cloud.Refuse(&sim.Refusal{Status: 403, Reason: "SERVICE_DISABLED", Consumer: "projects/7"})
-		}, nil, exitCredential, "To enable it: gcloud services enable monitoring.googleapis.com --project 7\n"},
-		"the key":       {func(o *office) { o.cloud.Revoke() }, nil, exitCredential, "Google does not accept"},
-		"Google":        {func(o *office) { o.cloud.Refuse(&sim.Refusal{Status: 502}) }, nil, exitDown, "status 502"},
-		"the file":      {nil, []string{"--google-credentials", "none.json"}, exitConfig, "google_credentials: open"},
-		"the project":   {nil, []string{"--google-project", "p q"}, exitConfig, "is not the id of a Google project"},
-		"--apply":       {nil, []string{"--down"}, exitUsage, "--down goes with --apply"},
-		"the upstream":  {nil, []string{"--costs", "builtin/github"}, exitConfig, "the price book has no upstream youtube"},
-		"Google's days": {func(o *office) { o.counted(1, time.Minute, 1) }, []string{"--costs", "utc.yaml"}, exitConfig, "give the pool the window {per: day, zone: America/Los_Angeles}"},
+		}, nil, console.ExitCredential, "To enable it: gcloud services enable monitoring.googleapis.com --project 7\n"},
+		"the key":       {func(o *office) { o.cloud.Revoke() }, nil, console.ExitCredential, "Google does not accept"},
+		"Google":        {func(o *office) { o.cloud.Refuse(&sim.Refusal{Status: 502}) }, nil, console.ExitDown, "status 502"},
+		"the file":      {nil, []string{"--google-credentials", "none.json"}, console.ExitConfig, "google_credentials: open"},
+		"the project":   {nil, []string{"--google-project", "p q"}, console.ExitConfig, "is not the id of a Google project"},
+		"--apply":       {nil, []string{"--down"}, console.ExitUsage, "--down goes with --apply"},
+		"the upstream":  {nil, []string{"--costs", "builtin/github"}, console.ExitConfig, "the price book has no upstream youtube"},
+		"Google's days": {func(o *office) { o.counted(1, time.Minute, 1) }, []string{"--costs", "utc.yaml"}, console.ExitConfig, "give the pool the window {per: day, zone: America/Los_Angeles}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := newOffice(t, "")
@@ -342,7 +346,7 @@ func TestReconcileOfOddDays(t *testing.T) {
 		}
 	}
 	for _, pool := range []string{"batch_stats", "uploads"} {
-		if r.code != exitConfig || !strings.Contains(r.stderr, "youtube/"+pool+" has no calendar window") {
+		if r.code != console.ExitConfig || !strings.Contains(r.stderr, "youtube/"+pool+" has no calendar window") {
 			t.Errorf("left with %d, and says nothing of %s\n%s", r.code, pool, r.stderr)
 		}
 	}
@@ -389,7 +393,7 @@ func TestCheckReadsTheCount(t *testing.T) {
 	t.Setenv("YOUTUBE_API_KEY", "any")
 	o := newOffice(t, "")
 	o.counted(7, 5*time.Minute, 10_000)
-	if r := o.ingestor("check"); r.code != exitDone || !strings.Contains(r.stdout, "google's count: project headroom-test: it can be read, for youtube/searches, youtube/units") {
+	if r := o.ingestor("check"); r.code != console.ExitDone || !strings.Contains(r.stdout, "google's count: project headroom-test: it can be read, for youtube/searches, youtube/units") {
 		t.Errorf("left with %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
 	o.cloud.Set(sim.Add(sim.Series(sim.Usage, "something_new"), o.clock.Now(), 12))
@@ -397,10 +401,10 @@ func TestCheckReadsTheCount(t *testing.T) {
 		t.Errorf("left with %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
 	o.cloud.Refuse(&sim.Refusal{Status: 403, Code: "PERMISSION_DENIED"})
-	if r := o.ingestor("check"); r.code != exitCredential || !strings.Contains(r.stdout, "roles/monitoring.viewer") || !strings.Contains(r.stdout, "gcloud projects add-iam-policy-binding headroom-test") {
+	if r := o.ingestor("check"); r.code != console.ExitCredential || !strings.Contains(r.stdout, "roles/monitoring.viewer") || !strings.Contains(r.stdout, "gcloud projects add-iam-policy-binding headroom-test") {
 		t.Errorf("left with %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
-	if r := o.ingestor("check", "--google-credentials", "none.json"); r.code != exitUsage && r.code != exitConfig {
+	if r := o.ingestor("check", "--google-credentials", "none.json"); r.code != console.ExitUsage && r.code != console.ExitConfig {
 		t.Errorf("left with %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
 	home(t, "")

@@ -16,7 +16,10 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/headroom-quota/headroom/internal/youtubesim"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/jobs"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
+	"github.com/headroom-quota/headroom/ingest/youtube/youtubesim"
 )
 
 // resident is a process that stays, with what it logs, line by line.
@@ -299,10 +302,10 @@ func TestHangupOfADaemon(t *testing.T) {
 }
 
 // nextRun returns the next run that a daemon reports.
-func (r *resident) nextRun() *runView {
+func (r *resident) nextRun() *jobs.RunView {
 	r.t.Helper()
 	for r.stdout.Scan() {
-		var told runList
+		var told jobs.RunList
 		if err := json.Unmarshal(r.stdout.Bytes(), &told); err != nil {
 			r.t.Fatalf("%v: %s", err, r.stdout.Text())
 		}
@@ -316,14 +319,14 @@ func (r *resident) nextRun() *runView {
 
 func TestAnEmptyListIsNoChange(t *testing.T) {
 	home(t, oneJob)
-	s, err := load("", flagsOf(t))
+	s, err := settings.Load("", flagsOf(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile("ingestor.yaml", []byte("trusted_proxies: []\n"+oneJob), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (&app{}).reread(s, true); err != nil {
+	if _, err := (&session.Session{}).Reread(s, true); err != nil {
 		t.Error(err)
 	}
 }

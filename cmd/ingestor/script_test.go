@@ -16,9 +16,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/headroom-quota/headroom/internal/pgtest"
-	"github.com/headroom-quota/headroom/internal/signals"
-	"github.com/headroom-quota/headroom/internal/youtubesim"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/signals"
+	"github.com/headroom-quota/headroom/ingest/youtube/youtubesim"
+	"github.com/headroom-quota/headroom/internal/testing/pgtest"
 )
 
 func TestMain(m *testing.M) {

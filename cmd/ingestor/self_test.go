@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/jobs"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
 	"github.com/headroom-quota/headroom/internal/shell"
 )
 
@@ -17,7 +20,7 @@ func TestTheProgramKnowsHowItWasStarted(t *testing.T) {
 		"/root/go/bin/ingestor": false,
 		"/home/me/exe/ingestor": false,
 	} {
-		if got := byGoRun(program); got != want {
+		if got := console.ByGoRun(program); got != want {
 			t.Errorf("%s is of go run: %t", program, got)
 		}
 	}
@@ -33,7 +36,7 @@ func TestTheProgramKnowsHowItWasStarted(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			f.env = []string{tt.path}
 			r := f.run("init", "--dir", t.TempDir())
-			if r.code != exitDone || !strings.Contains(r.stdout, tt.want) {
+			if r.code != console.ExitDone || !strings.Contains(r.stdout, tt.want) {
 				t.Errorf("left with %d, want %q\n%s%s", r.code, tt.want, r.stdout, r.stderr)
 			}
 		})
@@ -42,10 +45,10 @@ func TestTheProgramKnowsHowItWasStarted(t *testing.T) {
 
 // TestTheSandboxLeavesTheServerItsPort: both listen where they do by default.
 func TestTheSandboxLeavesTheServerItsPort(t *testing.T) {
-	if port := defaultSettings("/").Listen; port == sandboxListen {
+	if port := settings.DefaultSettings("/").Listen; port == jobs.SandboxListen {
 		t.Errorf("both listen on %s", port)
 	}
-	if !strings.HasPrefix(sandboxListen, "127.0.0.1:") || strings.HasSuffix(sandboxListen, ":0") {
-		t.Errorf("the sandbox listens on %s, want a port that a configuration can name", sandboxListen)
+	if !strings.HasPrefix(jobs.SandboxListen, "127.0.0.1:") || strings.HasSuffix(jobs.SandboxListen, ":0") {
+		t.Errorf("the sandbox listens on %s, want a port that a configuration can name", jobs.SandboxListen)
 	}
 }

@@ -18,7 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headroom-quota/headroom/internal/pgtest"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/internal/testing/pgtest"
 )
 
 // get asks for JSON, and returns the protocol in which it was sent.
@@ -70,7 +71,7 @@ func testServe(t *testing.T, f *folder) {
 	if s.get(http.DefaultClient, "/api/v1/runs", &runs); string(runs.Runs) != "[]" {
 		t.Errorf("before the first run it shows %s", runs.Runs)
 	}
-	if r := f.run("run", "--once", "--job", "trending", "--region", "US"); r.code != exitDone {
+	if r := f.run("run", "--once", "--job", "trending", "--region", "US"); r.code != console.ExitDone {
 		t.Fatalf("left with %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
 	if s.get(http.DefaultClient, "/api/v1/trending?region=US", &chart); len(chart.Entries) == 0 || chart.Stale {
@@ -182,17 +183,17 @@ func TestProbesHaveAListenerOfTheirOwn(t *testing.T) {
 			t.Errorf("%s: %s", path, a.Status)
 		}
 	}
-	if r := f.run("probe", probes+"/readyz"); r.code != exitDone {
+	if r := f.run("probe", probes+"/readyz"); r.code != console.ExitDone {
 		t.Errorf("probe: %d\n%s", r.code, r.stderr)
 	}
 	s.stop()
-	if r := f.run("probe", probes+"/readyz"); r.code != exitDown {
+	if r := f.run("probe", probes+"/readyz"); r.code != console.ExitDown {
 		t.Errorf("probe of a server that stopped: %d\n%s", r.code, r.stderr)
 	}
 	if _, err := net.Dial("tcp", strings.TrimPrefix(probes, "http://")); err == nil { //nolint:noctx // it is ours
 		t.Error("it still listens for probes")
 	}
-	if r := f.run("serve", "--probe-listen", "8081"); r.code != exitConfig || !strings.Contains(r.stderr, "--probe-listen") {
+	if r := f.run("serve", "--probe-listen", "8081"); r.code != console.ExitConfig || !strings.Contains(r.stderr, "--probe-listen") {
 		t.Errorf("a port alone: %d\n%s", r.code, r.stderr)
 	}
 }

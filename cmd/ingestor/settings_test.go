@@ -9,6 +9,10 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
 )
 
 const oneJob = "jobs:\n  charts: {kind: trending, schedule: \"@hourly\"}\n"
@@ -34,8 +38,8 @@ func home(t *testing.T, yaml string) {
 // flagsOf are the flags of a command line.
 func flagsOf(t *testing.T, args ...string) *pflag.FlagSet {
 	t.Helper()
-	a := &app{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}}
-	root := a.root()
+	a := &session.Session{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}
+	root := root(a)
 	if err := root.ParseFlags(args); err != nil {
 		t.Fatal(err)
 	}
@@ -55,21 +59,21 @@ func TestTheLaterSourceWins(t *testing.T) {
 		{env: "2m", args: []string{"--max-wait", "3m"}, want: 3 * time.Minute, from: "--max-wait"},
 	} {
 		t.Setenv("INGESTOR_MAX_WAIT", step.env)
-		s, err := load("", flagsOf(t, step.args...))
+		s, err := settings.Load("", flagsOf(t, step.args...))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.MaxWait != step.want || s.source("max_wait") != step.from {
-			t.Errorf("max_wait is %s from %s, not %s from %s", s.MaxWait, s.source("max_wait"), step.want, step.from)
+		if s.MaxWait != step.want || s.Source("max_wait") != step.from {
+			t.Errorf("max_wait is %s from %s, not %s from %s", s.MaxWait, s.Source("max_wait"), step.want, step.from)
 		}
 	}
 	home(t, "")
-	s, err := load("", flagsOf(t))
+	s, err := settings.Load("", flagsOf(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.MaxWait != 2*time.Minute || s.source("max_wait") != "default" || len(s.Regions) != 8 {
-		t.Errorf("without a word max_wait is %s from %s, regions are %v", s.MaxWait, s.source("max_wait"), s.Regions)
+	if s.MaxWait != 2*time.Minute || s.Source("max_wait") != "default" || len(s.Regions) != 8 {
+		t.Errorf("without a word max_wait is %s from %s, regions are %v", s.MaxWait, s.Source("max_wait"), s.Regions)
 	}
 }
 
@@ -78,7 +82,7 @@ func TestTheEnvironmentSetsWhatAFileDoes(t *testing.T) {
 	t.Setenv("INGESTOR_REGIONS", "DE,US")
 	t.Setenv("INGESTOR_WORKERS", "7")
 	t.Setenv("INGESTOR_LEDGER", "memory:")
-	s, err := load("", flagsOf(t))
+	s, err := settings.Load("", flagsOf(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +165,7 @@ func TestFaultsOfSettingsHaveAPlace(t *testing.T) {
 			}
 			var out, problems bytes.Buffer
 			code := run(append([]string{"quota"}, c.args...), strings.NewReader(""), &out, &problems)
-			if code != exitConfig || !strings.Contains(problems.String(), c.want) || out.Len() > 0 {
+			if code != console.ExitConfig || !strings.Contains(problems.String(), c.want) || out.Len() > 0 {
 				t.Errorf("it left with %d and said %q, %q; want %q", code, out.String(), problems.String(), c.want)
 			}
 		})
@@ -170,7 +174,7 @@ func TestFaultsOfSettingsHaveAPlace(t *testing.T) {
 
 func TestAFaultOfTheRegionsIsToldOnce(t *testing.T) {
 	home(t, "regions: [UK]\n"+oneJob)
-	_, err := load("", flagsOf(t))
+	_, err := settings.Load("", flagsOf(t))
 	if err == nil || strings.Count(err.Error(), "UK is written GB") != 1 {
 		t.Errorf("it says %v", err)
 	}
@@ -196,7 +200,7 @@ func TestWhatLooksWrongAndIsNot(t *testing.T) {
 			if key, value, ok := strings.Cut(c.env, "="); ok {
 				t.Setenv(key, value)
 			}
-			if _, err := load("", flagsOf(t)); err != nil {
+			if _, err := settings.Load("", flagsOf(t)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -207,7 +211,7 @@ func TestWhatLooksWrongAndIsNot(t *testing.T) {
 func TestNotWaitingAtAll(t *testing.T) {
 	home(t, "max_wait: 0s\n"+oneJob)
 	for _, args := range [][]string{nil, {"--max-wait", "0s"}} {
-		if s, err := load("", flagsOf(t, args...)); err != nil || s.MaxWait != 0 {
+		if s, err := settings.Load("", flagsOf(t, args...)); err != nil || s.MaxWait != 0 {
 			t.Errorf("max_wait is %v, %v", s, err)
 		}
 	}
@@ -224,11 +228,11 @@ func TestPathsBeginWhereTheyAreNamed(t *testing.T) {
 	elsewhere := t.TempDir()
 	t.Chdir(elsewhere)
 	t.Setenv("INGESTOR_CATALOG", "mine.db")
-	_, err = load(filepath.Join(there, "ingestor.yaml"), flagsOf(t, "--costs", "x/../costs.yaml"))
+	_, err = settings.Load(filepath.Join(there, "ingestor.yaml"), flagsOf(t, "--costs", "x/../costs.yaml"))
 	if err == nil || !strings.Contains(err.Error(), filepath.Join(elsewhere, "costs.yaml")) {
 		t.Errorf("the price book of a flag: %v", err)
 	}
-	s, err := load(filepath.Join(there, "ingestor.yaml"), flagsOf(t))
+	s, err := settings.Load(filepath.Join(there, "ingestor.yaml"), flagsOf(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +251,7 @@ func TestPathsBeginWhereTheyAreNamed(t *testing.T) {
 // true.
 func TestTextsOfTheFileStayAsTheyAreWritten(t *testing.T) {
 	home(t, "jobs:\n  a:\n    kind: search\n    schedule: '@daily'\n    queries: [true, 007, 1e3, 2026-11-22, no, \"quoted\", !!str 7, !own tag]\n")
-	s, err := load("", flagsOf(t))
+	s, err := settings.Load("", flagsOf(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +266,7 @@ func TestEveryInvalidVariableIsReported(t *testing.T) {
 	t.Setenv("INGESTOR_WORKERS", "many")
 	t.Setenv("INGESTOR_CALL_TIMEOUT", "long")
 	t.Setenv("INGESTOR_INSECURE", "perhaps")
-	_, err := load("", flagsOf(t))
+	_, err := settings.Load("", flagsOf(t))
 	for _, want := range []string{`INGESTOR_WORKERS: "many"`, `INGESTOR_CALL_TIMEOUT: "long"`, `INGESTOR_INSECURE: "perhaps" is neither true nor false`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("it says %v, and not %s", err, want)

@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
 	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 )
 
 // TestSignalsAreCaughtBeforeLargePackagesAreInitialized: until then a signal kills the
@@ -18,9 +21,9 @@ func TestSignalsAreCaughtBeforeLargePackagesAreInitialized(t *testing.T) {
 	f := newFolder(t, 1000, "")
 	f.env = []string{"GODEBUG=inittrace=1"}
 	r := f.run("version")
-	const ours = "\ninit github.com/headroom-quota/headroom/internal/signals "
+	const ours = "\ninit github.com/headroom-quota/headroom/cmd/ingestor/internal/signals "
 	before, _, there := strings.Cut(r.stderr, ours)
-	if r.code != exitDone || !there {
+	if r.code != console.ExitDone || !there {
 		t.Fatalf("left with %d\n%s", r.code, r.stderr)
 	}
 	for _, large := range []string{"modernc.org/sqlite", "google.golang.org/api", "github.com/spf13/viper", "encoding/gob", "net/http"} {
@@ -40,13 +43,17 @@ func TestARunIsToldToStopAtAnyMoment(t *testing.T) {
 			f := newFolder(t, 10_000, ledger(t))
 			f.durable()
 			began := time.Now()
-			if r := f.run("run", "--once", "--quiet"); r.code != exitDone {
+			if r := f.run("run", "--once", "--quiet"); r.code != console.ExitDone {
 				t.Fatal(r)
 			}
 			takes := time.Since(began)
 			t.Logf("seed %d; a run takes %s", seed, takes)
 			codes := map[int]int{}
-			for range scaledProve(8, 100) {
+			kills := 8
+			if os.Getenv("HEADROOM_SOAK") == "1" {
+				kills = 100
+			}
+			for range kills {
 				cmd := f.program(t.Context(), "run", "--once", "--quiet")
 				var wrote strings.Builder
 				cmd.Stdout, cmd.Stderr = &wrote, &wrote
@@ -60,12 +67,12 @@ func TestARunIsToldToStopAtAnyMoment(t *testing.T) {
 				codes[code]++
 				// before the first instruction of ours the signal kills, and systemd is told so
 				killed := cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled()
-				if wrote.Len() > 0 || code != exitDone && code != exitDeferred && !killed {
+				if wrote.Len() > 0 || code != console.ExitDone && code != console.ExitDeferred && !killed {
 					t.Errorf("left with %d and wrote %q", code, &wrote)
 				}
 			}
 			t.Logf("exit codes: %v", codes)
-			if r := f.run("run", "--once", "--quiet"); r.code != exitDone || r.stdout+r.stderr != "" {
+			if r := f.run("run", "--once", "--quiet"); r.code != console.ExitDone || r.stdout+r.stderr != "" {
 				t.Errorf("afterwards it left with %d\n%s%s", r.code, r.stdout, r.stderr)
 			}
 		})
@@ -92,14 +99,14 @@ func TestARunIsToldToStopBeforeItsJobsBegin(t *testing.T) {
 			cmd, stdout := f.stalled(300*time.Millisecond, "run", "--once", "--quiet")
 			f.signal(cmd)
 			_ = cmd.Wait()
-			if code := cmd.ProcessState.ExitCode(); code != exitDeferred || stdout.String()+f.heard.all.String() != "" {
+			if code := cmd.ProcessState.ExitCode(); code != console.ExitDeferred || stdout.String()+f.heard.all.String() != "" {
 				t.Errorf("left with %d and wrote %q %q", code, stdout, f.heard.all.String())
 			}
 			f = newFolder(t, 1000, ledger(t))
 			cmd, stdout = f.stalled(300*time.Millisecond, "run", "--once")
 			f.signal(cmd)
 			_ = cmd.Wait()
-			if code := cmd.ProcessState.ExitCode(); code != exitDeferred || !regexp.MustCompile(`(?m)^uploads +deferred`).MatchString(stdout.String()) ||
+			if code := cmd.ProcessState.ExitCode(); code != console.ExitDeferred || !regexp.MustCompile(`(?m)^uploads +deferred`).MatchString(stdout.String()) ||
 				strings.Contains(f.heard.all.String(), "context canceled") {
 				t.Errorf("left with %d\n%s%s", code, stdout, f.heard.all.String())
 			}
@@ -113,11 +120,11 @@ func TestARunIsToldToStopWhileItStarts(t *testing.T) {
 		args []string
 		code int
 	}{
-		{[]string{"run", "--once", "--quiet"}, exitDeferred},
-		{[]string{"run", "--once", "--due", "--quiet"}, exitDeferred},
-		{[]string{"run", "--quiet"}, exitDone},
-		{[]string{"serve", "--listen", "127.0.0.1:0"}, exitDone},
-		{[]string{"backfill", "--query", "x", "--since", "2026-05-01", "--until", "2026-05-02"}, exitDeferred},
+		{[]string{"run", "--once", "--quiet"}, console.ExitDeferred},
+		{[]string{"run", "--once", "--due", "--quiet"}, console.ExitDeferred},
+		{[]string{"run", "--quiet"}, console.ExitDone},
+		{[]string{"serve", "--listen", "127.0.0.1:0"}, console.ExitDone},
+		{[]string{"backfill", "--query", "x", "--since", "2026-05-01", "--until", "2026-05-02"}, console.ExitDeferred},
 	} {
 		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
 			silent, err := net.Listen("tcp", "127.0.0.1:0")
@@ -169,7 +176,7 @@ func TestAJobThatAKilledProcessHeldSaysUntilWhen(t *testing.T) {
 	_ = cmd.Wait()
 	r := f.run("run", "--once", "--job", "trending")
 	held := regexp.MustCompile(fmt.Sprintf(`held by process %d on \S+, until (\d\d:\d\d:\d\d) UTC at the latest`, cmd.Process.Pid)).FindStringSubmatch(r.stderr)
-	if r.code != exitDeferred || held == nil {
+	if r.code != console.ExitDeferred || held == nil {
 		t.Fatalf("left with %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
 	until, err := time.Parse(time.TimeOnly, held[1])

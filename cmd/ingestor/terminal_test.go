@@ -13,6 +13,8 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/creack/pty"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 )
 
 var colours = regexp.MustCompile(`\x1b\[[0-9;]*m`)
@@ -62,7 +64,7 @@ func TestOnATerminal(t *testing.T) {
 // the terminal but for a word that cannot be broken, no path is cut.
 func TestOutputFitsATerminal(t *testing.T) {
 	f := newFolder(t, 1000, "")
-	if r := f.run("run", "--once", "--quiet"); r.code != exitDone {
+	if r := f.run("run", "--once", "--quiet"); r.code != console.ExitDone {
 		t.Fatal(r)
 	}
 	for _, columns := range []uint16{40, 80, 200} {

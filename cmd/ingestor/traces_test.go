@@ -16,6 +16,9 @@ import (
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
 )
 
 // collector takes what programs send it.
@@ -115,7 +118,7 @@ func TestTracesOfARun(t *testing.T) {
 	c := newCollector(t)
 	f.write("key", theKey+"\n")
 	f.env = []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + c.url, "INGESTOR_WORKERS=1"}
-	if r := f.run("run", "--once", "--job", "uploads", "--region", "US"); r.code != exitDeferred {
+	if r := f.run("run", "--once", "--job", "uploads", "--region", "US"); r.code != console.ExitDeferred {
 		t.Fatalf("left with %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
 	got := c.tree("headroom.job", "headroom.work", "headroom.region", "headroom.state", "headroom.pages", "headroom.pool", "headroom.units", "headroom.outcome", "http.response.status_code")
@@ -150,7 +153,7 @@ func TestTracesOfFailures(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	f.env = []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + c.url, "INGESTOR_ENDPOINT=" + server.URL}
-	if r := f.run("backfill", "--query", "eclipse", "--region", "US", "--since", "2026-01-01", "--until", "2026-02-01"); r.code != exitDeferred {
+	if r := f.run("backfill", "--query", "eclipse", "--region", "US", "--since", "2026-01-01", "--until", "2026-02-01"); r.code != console.ExitDeferred {
 		t.Fatalf("left with %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
 	got := c.tree("headroom.state", "headroom.pool", "headroom.outcome", "http.response.status_code")
@@ -172,7 +175,7 @@ run state=deferred
 func TestTracesOfAServer(t *testing.T) {
 	f := newFolder(t, 8, "")
 	c := newCollector(t)
-	s := f.serve("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT="+c.url+"/v1/traces", "OTEL_SERVICE_NAME=mine", tokenVariable+"="+theToken)
+	s := f.serve("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT="+c.url+"/v1/traces", "OTEL_SERVICE_NAME=mine", settings.TokenVariable+"="+theToken)
 	var into map[string]any
 	s.get(http.DefaultClient, "/api/v1/search?q=neverInASpan", &into)
 	for _, path := range []string{"/neverInASpan", "//api/v1/../neverInASpan", "/api/v1/videos/neverInASpan"} {
@@ -252,7 +255,7 @@ func TestNoCollector(t *testing.T) {
 			f := newFolder(t, 8, "")
 			f.env = env
 			r := f.run("run", "--once", "--job", "uploads", "--region", "US")
-			if r.code != exitDeferred {
+			if r.code != console.ExitDeferred {
 				t.Errorf("left with %d\n%s%s", r.code, r.stdout, r.stderr)
 			}
 			warnings := 1

@@ -10,7 +10,8 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/headroom-quota/headroom/internal/web/view"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 )
 
 // logLine is a line of the log, which a person may want to copy whole.
@@ -34,7 +35,7 @@ jobs:
   %[1]s2: {kind: search, schedule: "@every 3h", account: %[2]s, regions: [US], queries: [%[4]q]}
   uploads: {kind: uploads, schedule: "@yearly", channels: [%[5]q]}
 `, long, account, f.path("key"), strings.Repeat("query ", 20), strings.Repeat("UC", 40)))
-	if r := f.run("config"); r.code != exitDone {
+	if r := f.run("config"); r.code != console.ExitDone {
 		t.Fatal(r.stderr)
 	}
 	env := []string{"TERM=xterm-256color", "TZ=UTC", "XDG_STATE_HOME=" + f.dir}
@@ -83,7 +84,7 @@ jobs:
 // TestOtherLocalesGetASCII: a terminal that has no UTF-8 cannot show bars of blocks.
 func TestOtherLocalesGetASCII(t *testing.T) {
 	f := newFolder(t, 1000, "")
-	if r := f.run("run", "--once", "--job", "trending", "--quiet"); r.code != exitDone {
+	if r := f.run("run", "--once", "--job", "trending", "--quiet"); r.code != console.ExitDone {
 		t.Fatal(r)
 	}
 	for locale, ascii := range map[string]bool{"LANG=C": true, "LC_ALL=POSIX": true, "LANG=de_DE.ISO-8859-1": true, "LANG=C.UTF-8": false, "LANG=en_US.utf8": false, "X=": false} {

@@ -4,7 +4,7 @@ import (
 	"io"
 	"testing"
 
-	"github.com/headroom-quota/headroom/internal/sqlitefile/filetest"
+	"github.com/headroom-quota/headroom/internal/testing/filetest"
 )
 
 func init() {

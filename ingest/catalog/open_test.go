@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headroom-quota/headroom/internal/sqlitefile/filetest"
+	"github.com/headroom-quota/headroom/internal/testing/filetest"
 
 	"github.com/google/go-cmp/cmp"
 )

@@ -48,7 +48,7 @@ func TestARefusalSnoozes(t *testing.T) {
 	if n := r.sim.Counts().Total().Calls; n != 0 {
 		t.Errorf("%d calls", n)
 	}
-	r.must(r.ledger.Unblock(t.Context(), units))
+	r.must(r.ledger.Admin().Unblock(t.Context(), units))
 	r.eventually("all work is done", func() bool { return count(fleet.UnitIdle) == 2 })
 	if n := r.sim.Counts().Total().Calls; n != 2 {
 		t.Errorf("%d calls for 2 pages", n)
@@ -80,7 +80,7 @@ func TestRetry(t *testing.T) {
 		}
 	}
 	r.eventually("the work is deferred", state(fleet.UnitDeferred))
-	r.must(r.ledger.Unblock(t.Context(), units))
+	r.must(r.ledger.Admin().Unblock(t.Context(), units))
 	r.must(board.Pause(t.Context(), "", "charts"))
 	if n, err := board.Retry(t.Context(), "", "charts"); n != 1 || err != nil {
 		t.Errorf("%d retried: %v", n, err)

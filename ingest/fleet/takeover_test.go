@@ -15,8 +15,8 @@ import (
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/fleet"
-	"github.com/headroom-quota/headroom/internal/childtest"
-	"github.com/headroom-quota/headroom/internal/youtubesim"
+	"github.com/headroom-quota/headroom/ingest/youtube/youtubesim"
+	"github.com/headroom-quota/headroom/internal/testing/childtest"
 )
 
 func TestMain(m *testing.M) {

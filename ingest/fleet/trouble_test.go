@@ -11,7 +11,7 @@ import (
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/fleet"
-	"github.com/headroom-quota/headroom/internal/pgtest"
+	"github.com/headroom-quota/headroom/internal/testing/pgtest"
 	"github.com/headroom-quota/headroom/quota"
 )
 

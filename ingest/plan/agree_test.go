@@ -15,7 +15,7 @@ import (
 	"github.com/headroom-quota/headroom"
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/plan"
-	"github.com/headroom-quota/headroom/internal/youtubesim"
+	"github.com/headroom-quota/headroom/ingest/youtube/youtubesim"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
 )
@@ -147,7 +147,7 @@ func bookOf(t *testing.T, units int) *quota.Book {
 extends: builtin
 revision: 2
 upstreams: {youtube: {pools: {units: {quota: %d, headroom: 2}, searches: {quota: 6, headroom: 1}}}}
-`, units+2), &book.Options{Builtins: headroom.Builtin})
+`, units+2), &book.Options{Builtins: headroom.ReadBuiltin})
 	if err != nil {
 		t.Fatal(err)
 	}

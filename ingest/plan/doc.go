@@ -7,7 +7,7 @@
 //
 // No formula estimates anything. The daemon, the runner, the ledger, the client of the SDK
 // and the metered transport below it are the real ones. Three parts are simulated: the
-// clock, the upstream (internal/youtubesim, in this process) and the catalog, which is a
+// clock, the upstream (ingest/youtube/youtubesim, in this process) and the catalog, which is a
 // [Sketch]. A test compares plans with runs whose ledger and catalog are files, over HTTP.
 //
 // # Input

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/headroom-quota/headroom/internal/youtubesim"
+	"github.com/headroom-quota/headroom/ingest/youtube/youtubesim"
 )
 
 // transport calls the simulated upstream without a socket. It asks only for the fields that

@@ -37,7 +37,7 @@ type Block struct {
 // when they were spent. Without a clock it knows only when the next units come back. It
 // spreads the others over the time in which they can have been spent.
 func ReadPast(ctx context.Context, l *quota.Ledger, clock *quota.SimClock) (*Past, error) {
-	now, err := l.Usage(ctx, upstream, "")
+	now, err := l.View().Usage(ctx, upstream, "")
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ func sum(all []Spent, since time.Time) (units int64) {
 
 // readPool returns the usage of one pool.
 func readPool(ctx context.Context, l *quota.Ledger, pool quota.Pool) (quota.Usage, error) {
-	all, err := l.Usage(ctx, pool.Upstream, pool.Account)
+	all, err := l.View().Usage(ctx, pool.Upstream, pool.Account)
 	i := slices.IndexFunc(all, func(u quota.Usage) bool { return u.Pool == pool })
 	if err != nil || i < 0 {
 		return quota.Usage{}, err
@@ -186,7 +186,7 @@ func (s *scenario) spend(ctx context.Context, r *rig) error {
 	for _, one := range s.options.Past.Spent {
 		one.At = earlier(one.At, s.from)
 		r.clock.Set(one.At)
-		if _, err := r.ledger.Adjust(ctx, one.Pool, one.Units, earlierSpend); err != nil {
+		if _, err := r.ledger.Admin().Adjust(ctx, one.Pool, one.Units, earlierSpend); err != nil {
 			return err
 		}
 		if !one.At.Before(today) {

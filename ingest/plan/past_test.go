@@ -34,7 +34,7 @@ func TestReadPast(t *testing.T) {
 			costs, err := book.Parse("costs.yaml", []byte(`
 revision: 1
 upstreams: {youtube: {pools: {units: {quota: 100, windows: [`+tt.windows+`]}}, methods: {videos.list: 1, search.list: 1}}}
-`), &book.Options{Builtins: headroom.Builtin})
+`), &book.Options{Builtins: headroom.ReadBuiltin})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -47,7 +47,7 @@ upstreams: {youtube: {pools: {units: {quota: 100, windows: [`+tt.windows+`]}}, m
 			for ago := 300 * time.Hour; ago >= 0; ago -= time.Hour {
 				clock.Set(noon.Add(-ago))
 				if units := tt.spent[ago]; units > 0 {
-					if _, err := l.Adjust(t.Context(), pool, units, "x"); err != nil {
+					if _, err := l.Admin().Adjust(t.Context(), pool, units, "x"); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -19,8 +19,8 @@ import (
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/ingest/plan"
+	"github.com/headroom-quota/headroom/ingest/youtube/youtubesim"
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
-	"github.com/headroom-quota/headroom/internal/youtubesim"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/lease"
 	"github.com/headroom-quota/headroom/quota/sqlitestore"
@@ -102,7 +102,7 @@ func (r *real) spend(rnd *rand.Rand) {
 	pool := quota.Pool{Upstream: "youtube", Account: quota.DefaultAccount, Name: "units"}
 	for ago := 23 * time.Hour; ago > 0; ago -= time.Duration(1+rnd.IntN(240)) * time.Minute {
 		r.clock.Set(r.scene.from.Add(-ago))
-		_, err := r.ledger.Adjust(context.Background(), pool, int64(1+rnd.IntN(2)), "by hand")
+		_, err := r.ledger.Admin().Adjust(context.Background(), pool, int64(1+rnd.IntN(2)), "by hand")
 		r.must(err)
 		req, err := http.NewRequest(http.MethodGet, "http://upstream/youtube/v3/videos", nil)
 		r.must(err)
@@ -165,7 +165,7 @@ func (r *real) run(s *scene) outcome {
 
 // units returns the units that calls spent, by pool and day.
 func (r *real) units(ctx context.Context, since time.Time) map[string]int64 {
-	spent, err := r.ledger.Spend(ctx, quota.SpendQuery{Since: since}, quota.ByDay, quota.ByMethod)
+	spent, err := r.ledger.View().Spend(ctx, quota.SpendQuery{Since: since}, quota.ByDay, quota.ByMethod)
 	r.must(err)
 	units := map[string]int64{}
 	for _, one := range spent {

@@ -144,7 +144,7 @@ func (t *tally) addWork(j *ingest.Job, w *ingest.WorkReport, now, scheduled time
 
 // readUsage records the units that the pools have left now.
 func (t *tally) readUsage(ctx context.Context) error {
-	all, err := t.rig.ledger.Usage(ctx, upstream, "")
+	all, err := t.rig.ledger.View().Usage(ctx, upstream, "")
 	if err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func (t *tally) readSpend(ctx context.Context, now time.Time) error {
 	if dayOf(now, t.s.zone) == dayOf(t.last, t.s.zone) && now.Before(t.s.until) {
 		return nil
 	}
-	spent, err := t.rig.ledger.Spend(ctx, quota.SpendQuery{Upstream: upstream, Since: t.last, Until: now}, quota.ByDay, quota.ByJob, quota.ByMethod, quota.ByAccount)
+	spent, err := t.rig.ledger.View().Spend(ctx, quota.SpendQuery{Upstream: upstream, Since: t.last, Until: now}, quota.ByDay, quota.ByJob, quota.ByMethod, quota.ByAccount)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/headroom-quota/headroom"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/ingest/youtube"
-	"github.com/headroom-quota/headroom/internal/youtubesim"
+	"github.com/headroom-quota/headroom/ingest/youtube/youtubesim"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/memstore"
@@ -209,7 +209,7 @@ upstreams:
   youtube:
     hosts: [%q]
     pools: {searches: {quota: 2, headroom: 0, windows: [{per: 24h}]}}
-`, strings.TrimPrefix(u.url, "http://")), &book.Options{Builtins: headroom.Builtin})
+`, strings.TrimPrefix(u.url, "http://")), &book.Options{Builtins: headroom.ReadBuiltin})
 	if err != nil {
 		t.Fatal(err)
 	}

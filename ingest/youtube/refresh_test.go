@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
-	"github.com/headroom-quota/headroom/internal/youtubesim"
+	"github.com/headroom-quota/headroom/ingest/youtube/youtubesim"
 )
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
-	"github.com/headroom-quota/headroom/internal/youtubesim"
+	"github.com/headroom-quota/headroom/ingest/youtube/youtubesim"
 )
 
 func (u *upstream) uploads(channel string) fetch {

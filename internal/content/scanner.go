@@ -30,7 +30,7 @@ const escaped = 6
 // separator stands before each text of application/json-seq.
 const separator = 0x1e
 
-// scanner reads JSON in pieces, and tells what it finds. It keeps one text, and a bit for
+// scanner reads JSON in pieces, and reports the values that it finds. It keeps one text, and a bit for
 // each level of nesting.
 type scanner struct {
 	to     *paths

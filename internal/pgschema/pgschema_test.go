@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/headroom-quota/headroom/internal/pgschema"
-	"github.com/headroom-quota/headroom/internal/pgtest"
+	"github.com/headroom-quota/headroom/internal/testing/pgtest"
 )
 
 // TestOneProcessMakesASchema: programs that start at the same time wait for the one that makes

@@ -31,7 +31,7 @@ const (
 	Ended    Kind = "ended"    // Charges that count when the answer ends
 	Others   Kind = "others"   // Charges that others have spent since Since
 	Limited  Kind = "limited"  // Charges: the upstream's limit until Until
-	Shut     Kind = "shut"     // the pools of Charges, until Until or For so long
+	Shut     Kind = "shut"     // the pools of Charges, until Until or for For
 )
 
 // Note is one thing that the ledger did.

@@ -13,7 +13,7 @@ type Set[K comparable] struct {
 	of map[K]stretch
 }
 
-// stretch is told by its first refusal.
+// stretch is a run of equal refusals. Its first one is logged.
 type stretch struct {
 	from, until time.Time
 	more        int64 // refusals since its first one

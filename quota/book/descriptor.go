@@ -89,7 +89,7 @@ func (d *Descriptor) covers(o *Descriptor) bool {
 const noValue = "(empty)"
 
 // Describes returns the descriptor of a domain that matches these entries, and the key that
-// they name. It returns nil if there is none.
+// they name. Without one it returns nil.
 func (b *Book) Describes(domain string, entries []Entry) (d *Descriptor, key string) {
 	if b == nil {
 		return nil, ""

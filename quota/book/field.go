@@ -152,7 +152,7 @@ func split(tag string) []string {
 	return strings.FieldsFunc(tag, func(c rune) bool { return c == '|' })
 }
 
-// child describes what stands behind a key of a mapping, or is nil if nothing may.
+// child returns the field of a key in a mapping, or nil if the mapping has no such key.
 func (f *field) child(key string) *field {
 	switch {
 	case f == nil:

@@ -30,8 +30,8 @@ func roundTrip(t *testing.T, b *book.Book) {
 }
 
 func TestBookPrintsItself(t *testing.T) {
-	for _, name := range headroom.Builtins() {
-		b, err := book.Parse("costs.yaml", []byte("extends: "+name), &book.Options{Builtins: headroom.Builtin})
+	for _, name := range headroom.ListBuiltin() {
+		b, err := book.Parse("costs.yaml", []byte("extends: "+name), &book.Options{Builtins: headroom.ReadBuiltin})
 		if err != nil {
 			t.Fatal(err)
 		}

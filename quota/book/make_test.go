@@ -36,7 +36,7 @@ func madeAgain(t *testing.T, b *book.Book) {
 // These are all the valid books that there are: the built-in ones, that of the fixtures, and
 // the examples of the reference. The tests that print a book make it again, too.
 func TestEveryBookIsMadeAgain(t *testing.T) {
-	names := headroom.Builtins()
+	names := headroom.ListBuiltin()
 	if len(names) < 2 {
 		t.Errorf("built-in books: %q", names)
 	}
@@ -59,7 +59,7 @@ func TestEveryBookIsMadeAgain(t *testing.T) {
 		t.Errorf("docs/price-book.md has %d examples", len(examples))
 	}
 	for _, m := range examples {
-		b, err := book.Parse("example", m[1], &book.Options{Builtins: headroom.Builtin})
+		b, err := book.Parse("example", m[1], &book.Options{Builtins: headroom.ReadBuiltin})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,9 @@ type Match struct {
 	Method   *Method   // nil: the upstream is metered, the call has no price
 	Route    *Route    // that matched; nil for a call without a method of its own
 
-	host, path string
+	book        *Book
+	verb, asked string // asked is the host as it was given
+	host, path  string
 }
 
 // Segment returns what a {name} of the route stands for, without its escapes; "" if
@@ -54,7 +56,7 @@ func (m *Match) Label(n int) string {
 	return label
 }
 
-// Match finds the method that an HTTP request calls. Host may carry a port;
+// Match finds the method that an HTTP request calls. The host that was asked for may carry a port;
 // path is the escaped path, as [net/url.URL.EscapedPath] returns it, without
 // the query. An empty verb is GET.
 //
@@ -69,16 +71,25 @@ func (m *Match) Label(n int) string {
 // A {rest...} and the default of an upstream also take a path that is written oddly, if a
 // lenient server would take it for nothing else. A path that such a server might take for
 // one below the path of a host is metered.
-func (b *Book) Match(verb, host, path string) Match {
+func (b *Book) Match(verb, asked, path string) Match {
 	if b == nil {
 		return Match{}
 	}
-	t, host := b.route(host, path)
+	t, host := b.route(asked, path)
 	if t == nil {
 		return Match{}
 	}
 	found := t.lookup(verb, path)
-	return Match{Upstream: t.upstream, Method: found.method, Route: found.route, host: host, path: path}
+	return Match{Upstream: t.upstream, Method: found.method, Route: found.route, book: b, verb: verb, asked: asked, host: host, path: path}
+}
+
+// MatchAgain is Match for a request that may have been matched before. If m is of this book and
+// request, it is the result.
+func (b *Book) MatchAgain(m *Match, verb, host, path string) Match {
+	if m != nil && m.book == b && m.Upstream != nil && m.verb == verb && m.asked == host && m.path == path {
+		return *m
+	}
+	return b.Match(verb, host, path)
 }
 
 // isPlain reports whether every server reads a path alike, and nobody has hidden what it

@@ -40,8 +40,8 @@ func TestBookSchemaJudgesBooks(t *testing.T) {
 		}
 		return obey(root, root, doc, "")
 	}
-	for _, name := range headroom.Builtins() {
-		text, _ := headroom.Builtin(name)
+	for _, name := range headroom.ListBuiltin() {
+		text, _ := headroom.ReadBuiltin(name)
 		if err := judge(text); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -40,8 +40,8 @@ func (r *reader) parse(data []byte) (t *tree) {
 		r.fault(r.offset(data, i), "nested deeper than a price book ever is")
 		return nil
 	}
-	// The YAML parser is not ours; whatever it trips over is the file's fault
-	// to its reader, not a crash.
+	// The YAML parser is a library. If it panics, the reader of the message should look at the
+	// file, so this is a fault of the file.
 	defer func() {
 		if p := recover(); p != nil {
 			r.fault(top, "not YAML that can be read (%v)", p)

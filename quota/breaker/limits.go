@@ -2,6 +2,9 @@ package breaker
 
 import (
 	"context"
+	"errors"
+
+	"github.com/sony/gobreaker/v2"
 
 	"github.com/headroom-quota/headroom/quota"
 )
@@ -21,6 +24,7 @@ func (s *Store) KeyLimits(ctx context.Context, after int64, most int) ([]quota.K
 	if err != nil {
 		return nil, err
 	}
+	s.probeLimits(store)
 	return through(ctx, s, nil, func(ctx context.Context) ([]quota.KeyLimit, error) { return store.KeyLimits(ctx, after, most) })
 }
 
@@ -30,6 +34,7 @@ func (s *Store) KeyLimit(ctx context.Context, family, key string) (*quota.KeyLim
 	if err != nil {
 		return nil, err
 	}
+	s.probeLimits(store)
 	return through(ctx, s, nil, func(ctx context.Context) (*quota.KeyLimit, error) { return store.KeyLimit(ctx, family, key) })
 }
 
@@ -40,6 +45,20 @@ func (s *Store) LimitChanges(ctx context.Context, most int) ([]quota.KeyLimit, e
 		return nil, err
 	}
 	return through(ctx, s, nil, func(ctx context.Context) ([]quota.KeyLimit, error) { return store.LimitChanges(ctx, most) })
+}
+
+// probeLimits probes if it is time to. A ledger that has not read its limits yet asks for nothing
+// else, so without this it would never find out that the store is back.
+func (s *Store) probeLimits(store quota.LimitKeeper) {
+	if s.breaker.State() != gobreaker.StateHalfOpen {
+		return
+	}
+	s.probe(func(ctx context.Context) error {
+		if _, err := store.KeyLimits(ctx, -1, 1); !errors.Is(err, quota.ErrNoLimits) {
+			return err
+		}
+		return nil
+	})
 }
 
 // limits returns the store behind the breaker, which must keep limits.

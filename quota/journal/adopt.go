@@ -23,7 +23,7 @@ func (j *Journal) Orphans(ctx context.Context) (yes bool, err error) {
 }
 
 // Adopt gives what has no ledger to this one if it matches: if one of its pages, as
-// [quota.Ledger.Usage] finds them now, was born when one of those was that are remembered. If nothing
+// [quota.View.Usage] finds them now, was born when one of those was that are remembered. If nothing
 // that is remembered counts any more, the first ledger matches. It reports whether
 // anything was adopted.
 func (j *Journal) Adopt(ctx context.Context, now time.Time, pages []quota.Usage) (adopted bool, err error) {

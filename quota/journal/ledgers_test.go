@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headroom-quota/headroom/internal/redistest"
+	"github.com/headroom-quota/headroom/internal/testing/redistest"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -110,7 +110,7 @@ func TestDebtsOfALedgerThatWasReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, pool := range []string{"units", "searches"} {
-		_, _ = p.Adjust(t.Context(), quota.Pool{Upstream: "youtube", Account: "default", Name: pool}, 5, "as the console says")
+		_, _ = p.Admin().Adjust(t.Context(), quota.Pool{Upstream: "youtube", Account: "default", Name: pool}, 5, "as the console says")
 	}
 	if n := p.used(t, "units"); n != 5 {
 		t.Errorf("the new ledger has %d units used, want the 5 that a person put back", n)
@@ -136,7 +136,7 @@ func TestDebtsOfALedgerThatForgot(t *testing.T) {
 	if n := p.admit(t, 3); n != 3 {
 		t.Fatalf("%d were admitted, want 3", n)
 	}
-	if _, err := p.Adjust(t.Context(), pool, 5, "as the console says"); err != nil {
+	if _, err := p.Admin().Adjust(t.Context(), pool, 5, "as the console says"); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Replay(t.Context()); err != nil {
@@ -155,7 +155,7 @@ func TestOldJournalIsAdoptedByItsLedgerOnce(t *testing.T) {
 	if _, err := ledger.Reserve(t.Context(), quota.Call{Method: "videos.list"}); err != nil {
 		t.Fatal(err)
 	}
-	pages, err := ledger.Usage(t.Context(), "", "")
+	pages, err := ledger.View().Usage(t.Context(), "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestOldJournalIsAdoptedByItsLedgerOnce(t *testing.T) {
 	rehearsal, p := startAt(t, other.Addr, path, nil), startAt(t, production.Addr, path, nil)
 	found := map[*process][]quota.Usage{}
 	for _, who := range []*process{p, rehearsal} {
-		if found[who], err = who.Usage(t.Context(), "", ""); err != nil {
+		if found[who], err = who.View().Usage(t.Context(), "", ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -201,7 +201,7 @@ func TestOldJournalIsAdoptedByItsLedgerOnce(t *testing.T) {
 	if err := p.Replay(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	spent, err := p.Spend(t.Context(), quota.SpendQuery{}, quota.ByMethod)
+	spent, err := p.View().Spend(t.Context(), quota.SpendQuery{}, quota.ByMethod)
 	if err != nil || len(spent) != 1 || spent[0].Units != 1+7 {
 		t.Errorf("spent %+v, %v; want 1 and the 7 of the old journal", spent, err)
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headroom-quota/headroom/internal/childtest"
+	"github.com/headroom-quota/headroom/internal/testing/childtest"
 	"github.com/headroom-quota/headroom/quota"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headroom-quota/headroom/internal/redistest"
+	"github.com/headroom-quota/headroom/internal/testing/redistest"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/breaker"
@@ -110,7 +110,7 @@ func durable(t *testing.T) *redistest.Server {
 
 func (p *process) used(t *testing.T, pool string) int64 {
 	t.Helper()
-	all, err := p.Usage(t.Context(), "", "")
+	all, err := p.View().Usage(t.Context(), "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func (p *process) used(t *testing.T, pool string) int64 {
 func (p *process) back(t *testing.T) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		_, err := p.Usage(t.Context(), "", "")
+		_, err := p.View().Usage(t.Context(), "", "")
 		if err == nil {
 			return
 		}
@@ -214,7 +214,7 @@ func TestOutage(t *testing.T) {
 		if err != nil || len(left) != 0 {
 			t.Error(left, err)
 		}
-		spent, err := p.Spend(t.Context(), quota.SpendQuery{}, quota.ByRegion)
+		spent, err := p.View().Spend(t.Context(), quota.SpendQuery{}, quota.ByRegion)
 		if err != nil || spent[len(spent)-1].Units != 53 {
 			t.Error(spent, err)
 		}
@@ -328,7 +328,7 @@ func TestLedgerThatForgot(t *testing.T) {
 		t.Fatal(err)
 	}
 	pool := quota.Pool{Upstream: "youtube", Account: "default", Name: "searches"}
-	if _, err := p.Adjust(t.Context(), pool, 7, "counted by hand"); err != nil {
+	if _, err := p.Admin().Adjust(t.Context(), pool, 7, "counted by hand"); err != nil {
 		t.Fatal(err)
 	}
 	r, err := p.Reserve(t.Context(), search)
@@ -357,7 +357,7 @@ func TestWhatTheJournalDoesNotKeep(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.back(t)
-	if err := p.Unblock(t.Context(), pool); err != nil {
+	if err := p.Admin().Unblock(t.Context(), pool); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := p.Reserve(t.Context(), quota.Call{Method: "videos.list"}); err != nil {

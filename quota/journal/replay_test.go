@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/headroom-quota/headroom/internal/redistest"
+	"github.com/headroom-quota/headroom/internal/testing/redistest"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/memstore"
@@ -97,7 +97,7 @@ func TestSettleDuringTheReplay(t *testing.T) {
 			if test.when != "reserve" {
 				server.Kill()
 				for range 3 { // until it counts as dead, and is not asked
-					p.Usage(t.Context(), "", "")
+					p.View().Usage(t.Context(), "", "")
 				}
 			}
 			var err error
@@ -188,7 +188,7 @@ func (p *process) settledTo(t *testing.T, units int64) {
 	if n := p.used(t, "units"); n != units {
 		t.Errorf("used %d, want %d", n, units)
 	}
-	spent, err := p.Spend(t.Context(), quota.SpendQuery{})
+	spent, err := p.View().Spend(t.Context(), quota.SpendQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}

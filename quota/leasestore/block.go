@@ -25,7 +25,7 @@ type block struct {
 }
 
 // lives reports whether units may still be handed out. A wall clock that was set back ends
-// a block, because nobody knows by how much.
+// a block, because the difference is unknown.
 func (b *block) lives(now time.Time) bool {
 	elapsed, wall := now.Sub(b.sent), now.Round(0).Sub(b.wall)
 	return elapsed >= 0 && wall >= 0 && max(elapsed, wall) < b.life

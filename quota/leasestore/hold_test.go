@@ -54,7 +54,7 @@ upstreams:
 	if err := hold.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	usage, err := ledger.Usage(t.Context(), "api", "")
+	usage, err := ledger.View().Usage(t.Context(), "api", "")
 	if err != nil || usage[0].Windows[0].Used != 5 {
 		t.Errorf("usage is %+v (%v), want 5 units", usage, err)
 	}

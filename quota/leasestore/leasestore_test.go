@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headroom-quota/headroom/internal/pgtest"
 	"github.com/headroom-quota/headroom/internal/redisclock"
-	"github.com/headroom-quota/headroom/internal/redistest"
+	"github.com/headroom-quota/headroom/internal/testing/pgtest"
+	"github.com/headroom-quota/headroom/internal/testing/redistest"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/leasestore"
 	"github.com/headroom-quota/headroom/quota/memstore"

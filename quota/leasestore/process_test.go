@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headroom-quota/headroom/internal/childtest"
-	"github.com/headroom-quota/headroom/internal/redistest"
+	"github.com/headroom-quota/headroom/internal/testing/childtest"
+	"github.com/headroom-quota/headroom/internal/testing/redistest"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/leasestore"
 	"github.com/headroom-quota/headroom/quota/redisstore"

@@ -50,8 +50,8 @@ func (f *family) find(key string) *member {
 	return f.members.find(key)
 }
 
-// lent is an entry for a member until the end of the transaction, which asks for fewer
-// than there are.
+// lent is the entry of a member, and is used again by the next transaction. A transaction asks for
+// few of the members that there are.
 type lent struct {
 	pagestore.Entry
 	family *family

@@ -108,7 +108,7 @@ func (a *asker) used() map[string]int64 {
 	a.t.Helper()
 	used := map[string]int64{}
 	for _, name := range []string{"llm", "watched"} {
-		all, err := a.ledger.Usage(a.t.Context(), name, quota.DefaultAccount)
+		all, err := a.ledger.View().Usage(a.t.Context(), name, quota.DefaultAccount)
 		if err != nil {
 			a.t.Fatal(err)
 		}

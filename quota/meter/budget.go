@@ -86,5 +86,5 @@ func (b *Budget) give(units int64) {
 // WithBudget counts the units of the calls of a context in a budget, and refuses
 // what it has not left.
 func WithBudget(ctx context.Context, b *Budget) context.Context {
-	return with(ctx, func(c *caller) { c.budget = b })
+	return with(ctx, func(c *Caller) { c.Budget = b })
 }

@@ -16,8 +16,8 @@ import (
 // builtin returns a rig with a built-in book.
 func builtin(t *testing.T, name string, handler http.HandlerFunc) *rig {
 	t.Helper()
-	text, _ := headroom.Builtin(name)
-	b, err := book.Parse(name, text, &book.Options{Builtins: headroom.Builtin})
+	text, _ := headroom.ReadBuiltin(name)
+	b, err := book.Parse(name, text, &book.Options{Builtins: headroom.ReadBuiltin})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestALowerTierOfAnthropic(t *testing.T) {
 		r.flush()
 		r.clock.Advance(time.Minute)
 	}
-	spent, err := r.ledger.Spend(t.Context(), quota.SpendQuery{}, quota.ByMethod, quota.ByPool)
+	spent, err := r.ledger.View().Spend(t.Context(), quota.SpendQuery{}, quota.ByMethod, quota.ByPool)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,72 +5,85 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
-// caller describes the caller of a context: its account, labels, outage policy and budget.
-type caller struct {
-	account, class, job, region string
-	outage                      quota.Policy
-	budget                      *Budget
-	maxWait                     *time.Duration // nil: that of the transport
+// Caller says who makes the calls of a context. Each field has a function that sets it alone.
+type Caller struct {
+	Account string         // see [WithAccount]
+	Class   string         // see [WithClass]
+	Job     string         // see [WithJob]
+	Region  string         // see [WithRegion]
+	Outage  quota.Policy   // see [WithOutage]
+	Budget  *Budget        // see [WithBudget]; nil: none
+	MaxWait *time.Duration // see [WithMaxWait]; nil: that of the transport
+
+	// Match is what the price book has found for the request, if that is known already: the
+	// transport then need not match it again. It does so if the request or the book is another one.
+	Match *book.Match
 }
 
 type callerKey struct{}
 
 // nobody is the caller of a context that says nothing.
-var nobody caller
+var nobody Caller
 
 // callerOf returns the caller of a context, which must not be changed.
-func callerOf(ctx context.Context) *caller {
-	if c, _ := ctx.Value(callerKey{}).(*caller); c != nil {
+func callerOf(ctx context.Context) *Caller {
+	if c, _ := ctx.Value(callerKey{}).(*Caller); c != nil {
 		return c
 	}
 	return &nobody
 }
 
 // with returns a context whose caller differs from that of ctx.
-func with(ctx context.Context, change func(*caller)) context.Context {
-	c := *callerOf(ctx)
+func with(ctx context.Context, change func(*Caller)) context.Context {
+	c := CallerOf(ctx)
 	change(&c)
+	return WithCaller(ctx, c)
+}
+
+// CallerOf returns the caller of a context. The source of the key "upstream@*" finds there whose
+// key is wanted.
+func CallerOf(ctx context.Context) Caller { return *callerOf(ctx) }
+
+// WithCaller sets all that is known of the caller of a context at once.
+func WithCaller(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, &c)
 }
 
 // WithAccount says by whom the upstream counts the calls of a context. It wins over
 // [Options].Account.
 func WithAccount(ctx context.Context, account string) context.Context {
-	return with(ctx, func(c *caller) { c.account = account })
+	return with(ctx, func(c *Caller) { c.Account = account })
 }
-
-// AccountOf returns the account that [WithAccount] put into a context, or "". The source of
-// the key "upstream@*" finds there whose key is wanted.
-func AccountOf(ctx context.Context) string { return callerOf(ctx).account }
 
 // WithClass says what kind of caller makes the calls of a context: a class of the
 // price book.
 func WithClass(ctx context.Context, class string) context.Context {
-	return with(ctx, func(c *caller) { c.class = class })
+	return with(ctx, func(c *Caller) { c.Class = class })
 }
 
 // WithJob says for which job the calls of a context are made: a label of their
 // spend.
 func WithJob(ctx context.Context, job string) context.Context {
-	return with(ctx, func(c *caller) { c.job = job })
+	return with(ctx, func(c *Caller) { c.Job = job })
 }
 
 // WithRegion says for which region the calls of a context are made: a label of
 // their spend.
 func WithRegion(ctx context.Context, region string) context.Context {
-	return with(ctx, func(c *caller) { c.region = region })
+	return with(ctx, func(c *Caller) { c.Region = region })
 }
 
 // WithOutage says what to do with the calls of a context while the ledger cannot be
 // reached, whatever their class or method says.
 func WithOutage(ctx context.Context, p quota.Policy) context.Context {
-	return with(ctx, func(c *caller) { c.outage = p })
+	return with(ctx, func(c *Caller) { c.Outage = p })
 }
 
 // WithMaxWait says how long a refused call of a context may wait for its units. It replaces
 // [Options].MaxWait.
 func WithMaxWait(ctx context.Context, d time.Duration) context.Context {
-	return with(ctx, func(c *caller) { c.maxWait = &d })
+	return with(ctx, func(c *Caller) { c.MaxWait = &d })
 }

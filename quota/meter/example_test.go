@@ -137,7 +137,7 @@ upstreams:
 			log.Fatal(err)
 		}
 		resp.Body.Close()
-		usage, err := ledger.Usage(context.Background(), "github", "")
+		usage, err := ledger.View().Usage(context.Background(), "github", "")
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -84,7 +84,7 @@ func TestTheRequestNamesItsAccount(t *testing.T) {
 	t.Run("a bad name reaches no source of keys and no log", func(t *testing.T) {
 		r.log.Reset()
 		r.meter(&meter.Options{Keys: map[string]meter.KeySource{"hub@*": func(ctx context.Context) (string, error) {
-			t.Errorf("asked for the key of %.40q", meter.AccountOf(ctx))
+			t.Errorf("asked for the key of %.40q", meter.CallerOf(ctx).Account)
 			return "", nil
 		}}})
 		for _, name := range []string{"a\tb", "a\nb", strings.Repeat("x", 100_000)} {
@@ -215,7 +215,7 @@ func TestTheKeyOfAnyAccount(t *testing.T) {
 	var got atomic.Value
 	r := tenantRig(t, func(_ http.ResponseWriter, req *http.Request) { got.Store(req.Header.Get("X-Api-Key")) }, map[string]meter.KeySource{
 		"shops@big": meter.Key("the big one's"),
-		"shops@*":   func(ctx context.Context) (string, error) { return "key of " + meter.AccountOf(ctx), nil },
+		"shops@*":   func(ctx context.Context) (string, error) { return "key of " + meter.CallerOf(ctx).Account, nil },
 	})
 	for shop, want := range map[string]string{"acme": "key of acme", "other": "key of other", "big": "the big one's"} {
 		if r.get("https://" + shop + ".shops.example.com/x"); got.Load() != want {

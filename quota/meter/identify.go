@@ -27,7 +27,7 @@ type call struct {
 	detour   bool // it names a host of the upstream, but is sent to another host
 	abroad   bool // a redirect from another host led here: it gets no key
 	account  string
-	caller   *caller
+	caller   *Caller
 	sent     sent
 	req      *http.Request     // as the caller made it
 	key      string            // that the transport put in
@@ -57,7 +57,7 @@ func (c *call) cost() (sum int64) {
 // attrs returns the attributes of a call for the log.
 func (c *call) attrs() []slog.Attr {
 	all := []slog.Attr{slog.String("upstream", c.upstream.Name), slog.String("method", c.name), slog.String("account", c.account)}
-	for _, l := range [...]struct{ name, value string }{{"class", c.caller.class}, {"job", c.caller.job}, {"region", c.caller.region}} {
+	for _, l := range [...]struct{ name, value string }{{"class", c.caller.Class}, {"job", c.caller.Job}, {"region", c.caller.Region}} {
 		if l.value != "" {
 			all = append(all, slog.String(l.name, l.value))
 		}
@@ -72,29 +72,31 @@ func (t *Transport) identify(req *http.Request) (*call, error) {
 		return nil, nil // the base returns the error
 	}
 	costs := t.ledger.Book()
+	caller := callerOf(req.Context())
 	verb, path := cmp.Or(req.Method, "GET"), requestPath(req.URL)
-	match, detour, err := upstreamOf(costs, req, verb, path)
+	match, detour, err := upstreamOf(costs, req, caller.Match, verb, path)
 	if err != nil {
 		return nil, err
 	}
-	from, err := crosses(costs, req)
-	if err != nil {
-		return nil, err
+	var from *book.Upstream
+	if req.Response != nil { // it follows a redirect
+		if from, err = crosses(costs, req); err != nil {
+			return nil, err
+		}
 	}
 	if match.Upstream == nil {
 		return nil, nil
 	}
-	c := &call{upstream: match.Upstream, method: match.Method, verb: verb, path: path, detour: detour, caller: callerOf(req.Context()), req: req}
+	c := &call{upstream: match.Upstream, method: match.Method, verb: verb, path: path, detour: detour, abroad: from != nil, caller: caller, req: req}
 	c.facts = t.facts(costs, c)
-	c.abroad = from != nil
 	plain, query, _ := strings.Cut(path, "?") // of a URL that is sent as it is
 	if c.method != nil {
 		c.name = c.method.Name
 	} else {
 		c.name = verb + " " + plain
 	}
-	if c.account = cmp.Or(c.caller.account, t.account); c.upstream.AccountFrom != (book.AccountFrom{}) {
-		if c.account, err = accountOf(&match, req, c.caller.account, t.account); err != nil {
+	if c.account = cmp.Or(c.caller.Account, t.account); c.upstream.AccountFrom != (book.AccountFrom{}) {
+		if c.account, err = accountOf(&match, req, c.caller.Account, t.account); err != nil {
 			return c, err
 		}
 	}
@@ -106,7 +108,7 @@ func (t *Transport) identify(req *http.Request) (*call, error) {
 	if why == "" && batch {
 		why = "a batch holds several calls, of which each costs; send them one by one"
 	}
-	if c.resumed = why == "" && resumes(c.upstream, req); c.resumed { // another verb or a batch is no chunk
+	if c.resumed = why == "" && c.upstream.Resumable != "" && resumes(c.upstream, req); c.resumed { // another verb or a batch is no chunk
 		return c, nil
 	}
 	if c.upstream.Mode == book.Observe {
@@ -161,26 +163,25 @@ func requestPath(u *url.URL) string {
 	return cmp.Or(u.EscapedPath(), "/")
 }
 
-// upstreamOf matches a request with the price book. The request is metered if the host
-// that it is sent to is metered, or the host that it names. Servers obey the latter.
-func upstreamOf(costs *quota.Book, req *http.Request, verb, path string) (m book.Match, detour bool, err error) {
+// upstreamOf matches a request with the price book, unless it was matched before. The request is
+// metered if the host that it is sent to is metered, or the host that it names. Servers obey the
+// latter.
+func upstreamOf(costs *quota.Book, req *http.Request, before *book.Match, verb, path string) (m book.Match, detour bool, err error) {
+	host := req.Host
+	if req.URL.Opaque != "" {
+		host = namedHost(req)
+	}
 	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") && req.URL.Opaque != "" {
 		if u, err := url.Parse(req.URL.RequestURI()); err == nil { // a URL that is sent whole: it has no price
-			m, detour, err := upstreamOfPath(costs, req, verb, cmp.Or(u.EscapedPath(), "/"))
-			m.Method, m.Route = nil, nil
-			return m, detour, err
+			path = cmp.Or(u.EscapedPath(), "/")
+			defer func() { m.Method, m.Route = nil, nil }()
 		}
 	}
-	return upstreamOfPath(costs, req, verb, path)
-}
-
-func upstreamOfPath(costs *quota.Book, req *http.Request, verb, path string) (m book.Match, detour bool, err error) {
-	m = matchAt(costs, req.URL.Scheme, req.URL.Host, verb, path)
-	host := namedHost(req)
+	m = matchAt(costs, before, req.URL.Scheme, req.URL.Host, verb, path)
 	if host == "" || host == req.URL.Host {
 		return m, false, nil
 	}
-	named := matchAt(costs, req.URL.Scheme, host, verb, path)
+	named := matchAt(costs, before, req.URL.Scheme, host, verb, path)
 	switch {
 	case named.Upstream == nil:
 		return m, false, nil
@@ -192,9 +193,9 @@ func upstreamOfPath(costs *quota.Book, req *http.Request, verb, path string) (m 
 
 // matchAt matches a request to a host. The book may list the host with or without the
 // usual port of the scheme.
-func matchAt(costs *quota.Book, scheme, host, verb, path string) book.Match {
+func matchAt(costs *quota.Book, before *book.Match, scheme, host, verb, path string) book.Match {
 	host = asciiHost(host)
-	m := costs.Match(verb, host, path)
+	m := costs.MatchAgain(before, verb, host, path)
 	if m.Upstream != nil {
 		return m
 	}
@@ -216,13 +217,11 @@ func usualPort(scheme string) string {
 	return ""
 }
 
-// namedHost returns the host that the receiver of a request reads in it: the host of a URL
-// that is sent whole, as to a proxy, or of the Host header.
+// namedHost returns the host that the receiver of a request with an opaque URL reads in it: the
+// host of a URL that is sent whole, as to a proxy, or of the Host header.
 func namedHost(req *http.Request) string {
-	if req.URL.Opaque != "" {
-		if u, err := url.Parse(req.URL.RequestURI()); err == nil && u.Host != "" {
-			return u.Host
-		}
+	if u, err := url.Parse(req.URL.RequestURI()); err == nil && u.Host != "" {
+		return u.Host
 	}
 	return req.Host
 }
@@ -253,7 +252,7 @@ func crosses(costs *quota.Book, req *http.Request) (*book.Upstream, error) {
 		return nil, nil
 	}
 	from, to := req.Response.Request.URL, req.URL
-	m, _, _ := upstreamOf(costs, req.Response.Request, "GET", requestPath(from))
+	m, _, _ := upstreamOf(costs, req.Response.Request, nil, "GET", requestPath(from))
 	if m.Upstream == nil {
 		return nil, nil
 	}
@@ -298,7 +297,7 @@ func hostOf(u *url.URL) string {
 // resumes reports whether a request sends a chunk of an upload, or asks about one. The
 // upload was charged when it began.
 func resumes(u *book.Upstream, req *http.Request) bool {
-	return u.Resumable != "" && (req.Method == "POST" || req.Method == "PUT") &&
+	return (req.Method == "POST" || req.Method == "PUT") &&
 		req.Header.Get("Content-Range") != "" && hasParam(req.URL.RawQuery, u.Resumable)
 }
 

@@ -301,7 +301,7 @@ func FuzzRoute(f *testing.F) {
 			return
 		}
 		spent := int64(0)
-		usage, err := l.Usage(t.Context(), "api", "default")
+		usage, err := l.View().Usage(t.Context(), "api", "default")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -237,7 +237,7 @@ func TestTheKeyStaysSecret(t *testing.T) {
 			return req
 		}, true},
 		{"a refusal", nil, func(r *rig, req *http.Request) *http.Request {
-			r.ledger.Adjust(req.Context(), quota.Pool{Upstream: "api", Account: "default", Name: "units"}, 100, "spent")
+			r.ledger.Admin().Adjust(req.Context(), quota.Pool{Upstream: "api", Account: "default", Name: "units"}, 100, "spent")
 			return req
 		}, true},
 		{"no such class", nil, func(_ *rig, req *http.Request) *http.Request {

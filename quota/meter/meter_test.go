@@ -195,7 +195,7 @@ func (r *rig) usage(name string) quota.Usage {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	all, err := r.ledger.Usage(context.Background(), pool.Upstream, pool.Account)
+	all, err := r.ledger.View().Usage(context.Background(), pool.Upstream, pool.Account)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -103,7 +103,7 @@ func (r *rig) spentOf(want map[string]int64) {
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		all, err := r.ledger.Usage(context.Background(), pool.Upstream, pool.Account)
+		all, err := r.ledger.View().Usage(context.Background(), pool.Upstream, pool.Account)
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -269,7 +269,7 @@ upstreams:
 	var model string
 	var reserved int64
 	r = newRig(t, func(w http.ResponseWriter, _ *http.Request) {
-		all, _ := r.ledger.Usage(context.Background(), "llm", "")
+		all, _ := r.ledger.View().Usage(context.Background(), "llm", "")
 		for _, u := range all {
 			if u.Pool.Key == model {
 				reserved = u.Windows[0].Used

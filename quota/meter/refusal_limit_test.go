@@ -62,7 +62,7 @@ func TestARefusalTellsTheLimit(t *testing.T) {
 				t.Fatal(err)
 			}
 			pool := map[string]string{"items": "units", "grown": "grown"}[c.path]
-			if err := r.ledger.Unblock(t.Context(), quota.Pool{Upstream: "api", Name: pool}); err != nil {
+			if err := r.ledger.Admin().Unblock(t.Context(), quota.Pool{Upstream: "api", Name: pool}); err != nil {
 				t.Fatal(err)
 			}
 			granted := 0

@@ -116,7 +116,7 @@ upstreams:
 			if _, _, err := r.send(req); err != nil {
 				t.Fatal(err)
 			}
-			all, err := r.ledger.Usage(t.Context(), "api", "")
+			all, err := r.ledger.View().Usage(t.Context(), "api", "")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -366,8 +366,8 @@ func TestYouTubeRefusals(t *testing.T) {
 					w.WriteHeader(c.status)
 					io.WriteString(w, c.body)
 				}, nil)
-				text, _ := headroom.Builtin(generation)
-				b, err := book.Parse(generation, text, &book.Options{Builtins: headroom.Builtin})
+				text, _ := headroom.ReadBuiltin(generation)
+				b, err := book.Parse(generation, text, &book.Options{Builtins: headroom.ReadBuiltin})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -433,7 +433,7 @@ func FuzzRefusal(f *testing.F) {
 		if got, err := io.ReadAll(resp.Body); err != nil || string(got) != body {
 			t.Errorf("the caller reads %q, %v", got, err)
 		}
-		all, err := l.Usage(t.Context(), "api", "default")
+		all, err := l.View().Usage(t.Context(), "api", "default")
 		if err != nil {
 			t.Fatal(err)
 		}

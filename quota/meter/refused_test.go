@@ -61,7 +61,7 @@ func TestAs429(t *testing.T) {
 				r.ledger = l
 			} else {
 				for _, pool := range []string{"units", "days"} {
-					if _, err := r.ledger.Adjust(t.Context(), quota.Pool{Upstream: "api", Account: "default", Name: pool}, 1, "a test"); err != nil {
+					if _, err := r.ledger.Admin().Adjust(t.Context(), quota.Pool{Upstream: "api", Account: "default", Name: pool}, 1, "a test"); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -115,7 +115,7 @@ func (broken) Reserve(context.Context, quota.Request) (quota.Verdict, error) {
 // A transport above another one knows that the upstream has not said it.
 func TestAs429InAChain(t *testing.T) {
 	r := priced(t, small, nil)
-	if _, err := r.ledger.Adjust(t.Context(), quota.Pool{Upstream: "api", Account: "default", Name: "units"}, 1, "a test"); err != nil {
+	if _, err := r.ledger.Admin().Adjust(t.Context(), quota.Pool{Upstream: "api", Account: "default", Name: "units"}, 1, "a test"); err != nil {
 		t.Fatal(err)
 	}
 	b, err := book.Parse("costs.yaml", []byte(strings.Replace(small, "hosts:", "api_key: {header: X-Api-Key}\n    hosts:", 1)), nil)

@@ -229,10 +229,10 @@ func (c *call) guardURLs(values []string, redirects bool) error {
 	return nil
 }
 
-// checkCarrier returns an error if a key would be sent in plain text.
+// checkCarrier returns an error if a key would be sent in plain text. The call is not one over TLS.
 func (t *Transport) checkCarrier(c *call) error {
 	req := c.req
-	if req.URL.Scheme == "https" || c.key == "" && (c.upstream.Key.Header == "" || !hasCredential(req.Header, c.upstream.Key.Header)) {
+	if c.key == "" && (c.upstream.Key.Header == "" || !hasCredential(req.Header, c.upstream.Key.Header)) {
 		return nil
 	}
 	bad := func(reason string) error {

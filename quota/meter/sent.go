@@ -119,7 +119,7 @@ func (h charge) settleNow(units quota.Units) {
 		return
 	}
 	charged.Of(h.ctx).Settle(h.c.keys, h.r, units)
-	h.c.caller.budget.give(sum(h.r.Charges()) - sum(units))
+	h.c.caller.Budget.give(sum(h.r.Charges()) - sum(units))
 }
 
 // sum returns the units of all pools together.
@@ -140,7 +140,7 @@ func (h charge) done() {
 
 // giveBack releases a call that was never sent.
 func (t *Transport) giveBack(ctx context.Context, c *call, r *quota.Reservation) {
-	c.caller.budget.give(c.cost())
+	c.caller.Budget.give(c.cost())
 	if _, err := r.Release(ctx); err != nil {
 		t.logUnsettled(ctx, c, err)
 		return

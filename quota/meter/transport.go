@@ -35,7 +35,7 @@ type Options struct {
 	// to the hosts of its upstream only. Without an entry for the upstream requests
 	// keep the headers they have; with one, an account that has none is refused.
 	// If the price book has accounts: any, "github@*" is for all accounts without an entry.
-	// Its source finds the account in its context ([AccountOf]). A key is sent over TLS
+	// Its source finds the account in its context ([CallerOf]). A key is sent over TLS
 	// only, except to this machine.
 	Keys map[string]KeySource
 
@@ -172,7 +172,10 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}
 	if err == nil {
-		if c.key, err = t.keys.key(req.Context(), c); err == nil {
+		if len(t.keys.sources) > 0 {
+			c.key, err = t.keys.key(req.Context(), c)
+		}
+		if err == nil && req.URL.Scheme != "https" {
 			err = t.checkCarrier(c)
 		}
 	}
@@ -253,35 +256,45 @@ func (t *Transport) send(req *http.Request, c *call, r *quota.Reservation) (*htt
 func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, error) {
 	asked := quota.Call{
 		Upstream: c.upstream.Name, Account: c.account, Method: c.name, Keys: c.keys,
-		Class: c.caller.class, Job: c.caller.job, Region: c.caller.region, Outage: c.caller.outage, TellsAnswer: true,
+		Class: c.caller.Class, Job: c.caller.Job, Region: c.caller.Region, Outage: c.caller.Outage, TellsAnswer: true,
 	}
 	if c.content != nil {
 		asked.Estimate = c.content.estimate
 	}
-	if err := t.budget(ctx, c); err != nil {
-		return nil, err
+	if c.caller.Budget != nil {
+		if err := t.budget(ctx, c); err != nil {
+			return nil, err
+		}
 	}
 	if err := t.shuts.wait(ctx); err != nil {
-		c.caller.budget.give(c.cost())
+		c.caller.Budget.give(c.cost())
 		return nil, err
 	}
 	done := t.later.done.Load()
-	r, err := t.ask(ctx, &asked)
+	ask := func() (*quota.Reservation, error) {
+		if wait := cmp.Or(c.caller.MaxWait, &t.maxWait); *wait > 0 {
+			return t.ledger.Wait(ctx, asked, *wait)
+		}
+		return t.ledger.Reserve(ctx, asked)
+	}
+	r, err := ask()
 	if err != nil && errors.Is(err, quota.ErrRefused) {
 		// A call that ended before this one may give its units back in a moment.
 		if failed := t.later.wait(ctx); failed == nil && t.later.done.Load() != done {
-			r, err = t.ask(ctx, &asked)
+			r, err = ask()
 		}
 	}
 	if err != nil {
-		c.caller.budget.give(c.cost())
+		c.caller.Budget.give(c.cost())
 		var unpriced *quota.UnpricedError
 		if errors.As(err, &unpriced) && c.method == nil {
 			err = &quota.UnpricedError{Upstream: unpriced.Upstream, Method: unpriced.Method, Hint: hint(c)}
 		}
 		return nil, err
 	}
-	charged.Of(ctx).Grant(c.keys, r)
+	if record := charged.Of(ctx); record != nil {
+		record.Grant(c.keys, r)
+	}
 	if err := ctx.Err(); err != nil { // nothing has left yet
 		t.giveBack(ctx, c, r)
 		return nil, err
@@ -295,23 +308,11 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 
 // budget takes the units of a call from its budget.
 func (t *Transport) budget(ctx context.Context, c *call) error {
-	err := c.caller.budget.Take(c.cost())
+	err := c.caller.Budget.Take(c.cost())
 	if err != nil && t.later.wait(ctx) == nil { // what has ended may have cost less than it reserved
-		err = c.caller.budget.Take(c.cost())
+		err = c.caller.Budget.Take(c.cost())
 	}
 	return err
-}
-
-// ask asks the ledger, and waits for units if that is allowed.
-func (t *Transport) ask(ctx context.Context, asked *quota.Call) (*quota.Reservation, error) {
-	maxWait := t.maxWait
-	if own := callerOf(ctx).maxWait; own != nil {
-		maxWait = *own
-	}
-	if maxWait > 0 {
-		return t.ledger.Wait(ctx, *asked, maxWait)
-	}
-	return t.ledger.Reserve(ctx, *asked)
 }
 
 // prepare makes the request that is sent: a copy, because a RoundTripper must not
@@ -347,7 +348,7 @@ type refusedLine struct {
 func lineOf(c *call, r *quota.RefusedError) refusedLine {
 	line := refusedLine{pool: r.Pool, window: r.Window, blocked: r.Blocked}
 	if c != nil {
-		line.method, line.class, line.job, line.region = c.name, c.caller.class, c.caller.job, c.caller.region
+		line.method, line.class, line.job, line.region = c.name, c.caller.Class, c.caller.Job, c.caller.Region
 	}
 	return line
 }

@@ -139,7 +139,7 @@ func TestWho(t *testing.T) {
 	r.do(ctx, "GET", "http://api.example.com/v1/items", "")
 	r.do(meter.WithClass(ctx, "backfill"), "GET", "http://api.example.com/v1/items", "")
 	r.do(meter.WithAccount(ctx, "default"), "GET", "http://api.example.com/v1/items", "")
-	spent, err := r.ledger.Spend(t.Context(), quota.SpendQuery{Upstream: "api"})
+	spent, err := r.ledger.View().Spend(t.Context(), quota.SpendQuery{Upstream: "api"})
 	if err != nil {
 		t.Fatal(err)
 	}

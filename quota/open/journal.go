@@ -30,7 +30,7 @@ func (o *Opened) settleIn(ctx context.Context, now time.Time) error {
 		return err
 	}
 	if orphans {
-		if pages, err := o.Ledger.Usage(ctx, "", ""); err == nil {
+		if pages, err := o.Ledger.View().Usage(ctx, "", ""); err == nil {
 			adopted, err := o.Journal.Adopt(ctx, now, pages)
 			if err != nil {
 				return err

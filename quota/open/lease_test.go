@@ -53,7 +53,7 @@ upstreams:
 	}
 	all.Wait()
 	with(t, address, o, func(opened *open.Opened) {
-		usage, err := opened.Ledger.Usage(t.Context(), "api", "")
+		usage, err := opened.Ledger.View().Usage(t.Context(), "api", "")
 		if err != nil || len(usage) != 1 || usage[0].Windows[0].Used != 2*2*calls {
 			t.Errorf("usage is %+v (%v), want %d units", usage, err, 2*2*calls)
 		}
@@ -69,7 +69,7 @@ upstreams:
 		if shared < calls || len(blocks) > calls/4 {
 			t.Errorf("%d calls came from %d blocks, of %d in all", shared, len(blocks), 2*calls)
 		}
-		spent, err := opened.Ledger.Spend(t.Context(), quota.SpendQuery{}, quota.ByJob)
+		spent, err := opened.Ledger.View().Spend(t.Context(), quota.SpendQuery{}, quota.ByJob)
 		if err != nil || len(spent) != 1 || spent[0].Units != 2*2*calls || spent[0].Calls != 2*calls || spent[0].Labels.Job != "daily" {
 			t.Errorf("spend is %+v (%v), want %d units of %d calls", spent, err, 2*2*calls, 2*calls)
 		}

@@ -10,9 +10,10 @@ import (
 	"os"
 	"testing"
 
-	"github.com/headroom-quota/headroom/internal/childtest"
-	"github.com/headroom-quota/headroom/internal/youtubesim"
+	"github.com/headroom-quota/headroom/internal/testing/childtest"
 )
+
+const theKey = "a-key-of-the-example"
 
 // TestMain runs the example as it is printed: in a folder of its own with a price book,
 // and with the simulator at the upstream's address.
@@ -22,7 +23,11 @@ func run(m *testing.M) int {
 	if childtest.Do(children) {
 		return 0
 	}
-	upstream := httptest.NewServer(youtubesim.New(&youtubesim.Options{Seed: 1}))
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("key")+r.Header.Get("X-Goog-Api-Key") != theKey {
+			w.WriteHeader(http.StatusForbidden)
+		}
+	}))
 	defer upstream.Close()
 	http.DefaultTransport = &http.Transport{DialTLSContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 		if address != "youtube.googleapis.com:443" {
@@ -30,7 +35,7 @@ func run(m *testing.M) int {
 		}
 		return new(net.Dialer).DialContext(ctx, network, upstream.Listener.Addr().String())
 	}}
-	os.Setenv("YOUTUBE_API_KEY", "a-key-of-the-example")
+	os.Setenv("YOUTUBE_API_KEY", theKey)
 	dir, err := os.MkdirTemp("", "open-")
 	if err == nil {
 		defer os.RemoveAll(dir)

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom"
-	"github.com/headroom-quota/headroom/internal/redistest"
+	"github.com/headroom-quota/headroom/internal/testing/redistest"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/breaker"
 	"github.com/headroom-quota/headroom/quota/journal"
@@ -143,7 +143,7 @@ func TestLockedFileAdmitsCallsAndChargesThemLater(t *testing.T) {
 		if r, err := opened.Ledger.Reserve(t.Context(), quota.Call{Method: "videos.list"}); err != nil || r.Outage {
 			t.Fatalf("a call when it is back: %v", err)
 		}
-		spent, err := opened.Ledger.Spend(t.Context(), quota.SpendQuery{Upstream: "youtube"})
+		spent, err := opened.Ledger.View().Spend(t.Context(), quota.SpendQuery{Upstream: "youtube"})
 		if err != nil || len(spent) != 1 || spent[0].Units != 2 {
 			t.Errorf("spent %+v, %v; want the call that was admitted and the one after it", spent, err)
 		}

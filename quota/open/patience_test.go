@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headroom-quota/headroom/internal/pgtest"
+	"github.com/headroom-quota/headroom/internal/testing/pgtest"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/breaker"
 	"github.com/headroom-quota/headroom/quota/open"

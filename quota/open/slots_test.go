@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headroom-quota/headroom/internal/childtest"
+	"github.com/headroom-quota/headroom/internal/testing/childtest"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/open"
@@ -212,7 +212,7 @@ func TestProcessesInFlight(t *testing.T) {
 			}
 			upstream.mu.Unlock()
 			for range 100 {
-				page, err := o.Ledger.Usage(t.Context(), "", "")
+				page, err := o.Ledger.View().Usage(t.Context(), "", "")
 				if err != nil {
 					t.Fatal(err)
 				}

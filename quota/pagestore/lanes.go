@@ -233,7 +233,7 @@ func (l *lanes) leave(at *lane, j *job, release bool) bool {
 	return !j.done
 }
 
-// ended tells callers that their jobs are done. What was granted to a caller that has left, under an id that
+// ended wakes callers whose jobs are done. A grant to a caller that has left, under an id that
 // nobody else knows, is released in the lane's next transaction.
 func (l *lanes) ended(at *lane, batch []*job) {
 	l.mu.Lock()

@@ -24,7 +24,7 @@ type Options struct {
 	// it and Combine, transactions run apart from their callers: one at a time for each
 	// account and for each family, which the backend locks in Load. A caller that leaves,
 	// or has waited for Combine, gets an error. If its transaction has begun, its charge
-	// may stand under its id. What a caller that left was granted under a new id is released
+	// may stand under its id. A grant under a new id to a caller that left is released
 	// behind it. Zero: a caller leads the transaction and waits for its end.
 	Deadline time.Duration
 	// Name is the data's, for errors.

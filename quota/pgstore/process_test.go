@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headroom-quota/headroom/internal/childtest"
-	"github.com/headroom-quota/headroom/internal/pgtest"
+	"github.com/headroom-quota/headroom/internal/testing/childtest"
+	"github.com/headroom-quota/headroom/internal/testing/pgtest"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/pgstore"
 )

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/headroom-quota/headroom/internal/redistest"
+	"github.com/headroom-quota/headroom/internal/testing/redistest"
 	"github.com/headroom-quota/headroom/quota"
 )
 

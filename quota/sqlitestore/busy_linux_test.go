@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headroom-quota/headroom/internal/childtest"
+	"github.com/headroom-quota/headroom/internal/testing/childtest"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/journal"
@@ -51,8 +51,8 @@ upstreams:
 		t.Run(within.String(), func(t *testing.T) {
 			for name, op := range map[string]func(context.Context) error{
 				"reserve": func(ctx context.Context) error { _, err := l.Reserve(ctx, call); return err },
-				"adjust":  func(ctx context.Context) error { _, err := l.Adjust(ctx, pool, 1, "tried"); return err },
-				"unblock": func(ctx context.Context) error { return l.Unblock(ctx, pool) },
+				"adjust":  func(ctx context.Context) error { _, err := l.Admin().Adjust(ctx, pool, 1, "tried"); return err },
+				"unblock": func(ctx context.Context) error { return l.Admin().Unblock(ctx, pool) },
 			} {
 				if err := ask(op); errors.Is(err, quota.ErrOutage) != (within == time.Minute) || errors.Is(err, context.DeadlineExceeded) != (within < time.Minute) {
 					t.Errorf("%s: %v", name, err)
@@ -87,7 +87,7 @@ upstreams:
 	if err := l.Replay(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	all, err := l.Usage(t.Context(), "", "")
+	all, err := l.View().Usage(t.Context(), "", "")
 	if err != nil || all[0].Allowances[0].Used != 1 {
 		t.Errorf("%+v, %v: want the one that was admitted", all, err)
 	}

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headroom-quota/headroom/internal/sqlitefile/filetest"
+	"github.com/headroom-quota/headroom/internal/testing/filetest"
 
-	"github.com/headroom-quota/headroom/internal/childtest"
+	"github.com/headroom-quota/headroom/internal/testing/childtest"
 	"github.com/headroom-quota/headroom/quota"
 )
 

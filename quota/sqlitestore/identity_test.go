@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/headroom-quota/headroom/internal/childtest"
+	"github.com/headroom-quota/headroom/internal/testing/childtest"
 )
 
 // A process opens a ledger as soon as it is let, and says its identity.

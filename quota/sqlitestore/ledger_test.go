@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headroom-quota/headroom/internal/sqlitefile/filetest"
+	"github.com/headroom-quota/headroom/internal/testing/filetest"
 
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"

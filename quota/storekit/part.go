@@ -70,7 +70,7 @@ func ReadPart(id string) (p Part, ok bool) {
 }
 
 // PartNonce returns the nonce of a part with an id, from that of the whole reservation.
-// Whoever has only the nonces of parts cannot find another one.
+// The nonces of parts do not reveal another one.
 func PartNonce(whole quota.Nonce, id string) (nonce quota.Nonce) {
 	var b [len(whole) + MaxPartID]byte
 	sum := sha256.Sum256(append(append(b[:0], whole[:]...), id...))

@@ -10,7 +10,7 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// What follows is for stores with a row for each charge, in a database that people read.
+// The rest of this file is for stores with a row for each charge, in a database that people read.
 
 const (
 	// KeptFor is the time for which such a store keeps charges: the promised days and the

@@ -1,5 +1,5 @@
 // Package storetest is the conformance suite that every [quota.Store] passes: in memory, in
-// SQLite, in Redis, and your own. It tests what a ledger promises:
+// SQLite, in Redis, in PostgreSQL, in leased blocks on top of them, and your own. It tests what a ledger promises:
 //
 //  1. Never over: no grant takes a window past its limit.
 //  2. All or nothing: a call charges all of its pools and windows, or none.

@@ -109,9 +109,9 @@ func (p *patience) call(random *rand.Rand, patient bool) {
 			p.granted(r)
 		}
 	case act < 17:
-		_, err = p.ledger.Usage(ctx, "api", "")
+		_, err = p.ledger.View().Usage(ctx, "api", "")
 	case act < 18:
-		err = p.ledger.Unblock(ctx, quota.Pool{Upstream: "api", Account: quota.DefaultAccount, Name: "units"})
+		err = p.ledger.Admin().Unblock(ctx, quota.Pool{Upstream: "api", Account: quota.DefaultAccount, Name: "units"})
 	default:
 		err = p.release(ctx)
 	}
@@ -169,7 +169,7 @@ func (p *patience) settled() {
 	}
 	counted := map[string]int64{}
 	for range 3000 {
-		all, err := p.ledger.Usage(context.Background(), "api", "")
+		all, err := p.ledger.View().Usage(context.Background(), "api", "")
 		if err != nil {
 			p.Fatal(err)
 		}

@@ -18,8 +18,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
-	"github.com/headroom-quota/headroom/internal/childtest"
-	"github.com/headroom-quota/headroom/internal/pgtest"
+	"github.com/headroom-quota/headroom/internal/testing/childtest"
+	"github.com/headroom-quota/headroom/internal/testing/pgtest"
 	"github.com/headroom-quota/headroom/quota"
 )
 

@@ -21,7 +21,7 @@ func Ledger(store quota.Store, revision int, units int64, clock quota.Clock) (*q
 extends: builtin
 revision: %d
 upstreams: {youtube: {pools: {units: {quota: %d, headroom: 5}}}}
-`, revision, units+5), &book.Options{Builtins: headroom.Builtin})
+`, revision, units+5), &book.Options{Builtins: headroom.ReadBuiltin})
 	if err != nil {
 		return nil, err
 	}

@@ -146,7 +146,7 @@ func (r *rig) used(want map[string]int64) {
 	if err := errors.Join(r.meter.Flush(r.Context()), r.ledger.Flush(r.Context())); err != nil {
 		r.Fatal(err)
 	}
-	all, err := r.ledger.Usage(r.Context(), "ads", "")
+	all, err := r.ledger.View().Usage(r.Context(), "ads", "")
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -316,7 +316,7 @@ func TestStreams(t *testing.T) {
 		}
 		cancel()
 		for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-			all, err := r.ledger.Usage(t.Context(), "ads", "")
+			all, err := r.ledger.View().Usage(t.Context(), "ads", "")
 			if err != nil {
 				t.Fatal(err)
 			}

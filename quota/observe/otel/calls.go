@@ -11,9 +11,10 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/headroom-quota/headroom/internal/spans"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/meter"
+	"github.com/headroom-quota/headroom/quota/observe/spans"
 )
 
 // Calls returns a transport that makes a span for each call of base, which the ledger
@@ -37,7 +38,7 @@ func (c *calls) CloseIdleConnections() {
 
 // RoundTrip implements [http.RoundTripper]. The span ends when the answer begins.
 func (c *calls) RoundTrip(req *http.Request) (*http.Response, error) {
-	m := c.ledger.Book().Match(req.Method, req.URL.Host, cmp.Or(req.URL.EscapedPath(), "/"))
+	m := c.ledger.Book().MatchAgain(meter.CallerOf(req.Context()).Match, req.Method, req.URL.Host, cmp.Or(req.URL.EscapedPath(), "/"))
 	if m.Upstream == nil {
 		return c.base.RoundTrip(req)
 	}

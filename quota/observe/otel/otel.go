@@ -14,8 +14,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/headroom-quota/headroom/internal/spans"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/observe/spans"
 )
 
 // Observer returns an observer that adds each event of a ledger to the span of the call

@@ -1,0 +1,111 @@
+// Package access says who may do what: the tokens of programs and persons, their rights, and the
+// bounds of their calls. Server, proxy, agents and programs share it.
+package access
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
+)
+
+// The lowest lengths of a token: of one that is made today, and of the one without a name,
+// which may be from an earlier version.
+const (
+	MinToken    = 32
+	minNameless = 16
+)
+
+// Right is what the bearer of a token may do.
+type Right string
+
+// The rights of tokens.
+const (
+	Reserve Right = "reserve" // reserve, settle and release units of pools
+	Read    Right = "read"    // read the state of the pools
+	Limits  Right = "limits"  // charge the families, the limits of the caller's own clients, and read those of keys
+	Operate Right = "operate" // act on the pages: adjust, block, unblock, reset; and change the limits of keys
+)
+
+// Rights are the rights of programs. Operate is for people, and has to be named.
+var Rights = []Right{Reserve, Read, Limits}
+
+// Token authenticates a caller of the decision service. Only its hash is kept.
+type Token struct {
+	name   string
+	rights []Right
+	sum    [sha256.Size]byte
+	grant  *Grant // nil: no bounds but the rights
+}
+
+// New returns a token of a name with these rights. Spend through it is that of its
+// name. Without a name, the caller names the job alone. It returns an error if the text is
+// too short or not printable ASCII.
+func New(name, text string, rights ...Right) (*Token, error) {
+	least := MinToken
+	if name == "" {
+		least = minNameless
+	}
+	switch {
+	case name == "" && slices.Contains(rights, Operate):
+		return nil, errors.New("a token with the right operate needs a name, under which its actions are recorded")
+	case text == "":
+		return nil, errors.New("the token is empty; to make one: ingestor token new")
+	case len(text) < least:
+		return nil, fmt.Errorf("the token has %d characters and needs at least %d; to make one: ingestor token new", len(text), least)
+	case strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' }):
+		return nil, errors.New("the token may hold only printable ASCII without spaces; to make one: ingestor token new")
+	}
+	return &Token{name: name, rights: rights, sum: sha256.Sum256([]byte(text))}, nil
+}
+
+// Name returns the name of the token, "" if it has none.
+func (t *Token) Name() string { return t.name }
+
+// Grant returns what bounds the calls of the token; nil if nothing does.
+func (t *Token) Grant() *Grant { return t.grant }
+
+// Same reports whether two tokens have the same text.
+func (t *Token) Same(u *Token) bool { return t.sum == u.sum }
+
+// Is reports whether a text is that of the token, in constant time.
+func (t *Token) Is(text string) bool {
+	sum := sha256.Sum256([]byte(text))
+	return subtle.ConstantTimeCompare(sum[:], t.sum[:]) == 1
+}
+
+// Find returns the token that was presented, or nil. It compares with each in constant time.
+func Find(tokens []*Token, presented string) (found *Token) {
+	for _, t := range tokens {
+		if t.Is(presented) {
+			found = t
+		}
+	}
+	return found
+}
+
+// May returns an error if the token does not have a right.
+func (t *Token) May(right Right) error {
+	if slices.Contains(t.rights, right) {
+		return nil
+	}
+	return &problem.Problem{Status: http.StatusForbidden, Code: "no_right", Detail: fmt.Sprintf("the token %s does not have the right %s", cmp.Or(t.name, "without a name"), right)}
+}
+
+// Job returns the name under which a job of the caller spends: it begins with that of the
+// token, so that no caller spends in the name of another.
+func (t *Token) Job(named string) string {
+	switch {
+	case t.name == "":
+		return named
+	case named == "":
+		return t.name
+	}
+	return t.name + "/" + named
+}

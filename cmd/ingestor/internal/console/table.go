@@ -1,0 +1,281 @@
+package console
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode"
+
+	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
+	"github.com/charmbracelet/x/term"
+)
+
+// Bar draws which part of a limit is used.
+func (s *Sheet) Bar(used, limit int64) string {
+	const cells = 8
+	full := 0
+	if limit > 0 {
+		full = int(min(used*cells/limit, cells))
+	}
+	if used > 0 {
+		full = max(full, 1)
+	}
+	if s.Width == 0 {
+		return strings.Repeat("#", full) + strings.Repeat(".", cells-full)
+	}
+	ink := Good
+	switch {
+	case used >= limit:
+		ink = Bad
+	case used*4 >= limit*3:
+		ink = Warm
+	}
+	on, off := "█", "░"
+	if s.Ascii {
+		on, off = "#", "."
+	}
+	return s.In(ink, strings.Repeat(on, full)) + s.In(Faint, strings.Repeat(off, cells-full))
+}
+
+// Sheet is a page of text for a terminal or a pipe.
+type Sheet struct {
+	Text   strings.Builder
+	Colour bool
+	Ascii  bool
+	Width  int // of the terminal; 0: not a terminal
+}
+
+// NewSheet returns a sheet as wide as the terminal, if w is one.
+func NewSheet(w io.Writer) *Sheet {
+	s := &Sheet{Colour: Colourful(w), Ascii: AsciiOnly()}
+	if f, ok := w.(*os.File); ok && IsTerminal(w) {
+		if width, _, err := term.GetSize(f.Fd()); err == nil {
+			s.Width = width
+		}
+	}
+	return s
+}
+
+// AsciiOnly reports whether the locale has an encoding other than UTF-8, as LANG=C has.
+// Without a locale, as in containers, it reports false.
+func AsciiOnly() bool {
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if locale := strings.ToLower(os.Getenv(name)); locale != "" {
+			return !strings.Contains(locale, "utf-8") && !strings.Contains(locale, "utf8")
+		}
+	}
+	return false
+}
+
+// Cut shortens a name to a width.
+func (s *Sheet) Cut(text string, width int) string {
+	tail := "…"
+	if s.Ascii {
+		tail = "..."
+	}
+	return ansi.Truncate(text, width, tail)
+}
+
+// words cuts each word of a text to a width. It is for tables alone: people copy paths and
+// commands.
+func (s *Sheet) words(text string, room int) string {
+	all := strings.Split(text, " ")
+	for i, word := range all {
+		all[i] = s.Cut(word, room)
+	}
+	return strings.Join(all, " ")
+}
+
+// The inks of a sheet.
+var (
+	Bold  = lipgloss.NewStyle().Bold(true)
+	Faint = lipgloss.NewStyle().Faint(true)
+	Good  = lipgloss.NewStyle().Foreground(lipgloss.Green)
+	Warm  = lipgloss.NewStyle().Foreground(lipgloss.Yellow)
+	Bad   = lipgloss.NewStyle().Foreground(lipgloss.Red)
+)
+
+// In formats text in an ink, where there is colour.
+func (s *Sheet) In(ink lipgloss.Style, text string) string {
+	if !s.Colour || text == "" {
+		return text
+	}
+	lines := strings.Split(text, "\n") // Render pads several lines to a block
+	for i, line := range lines {
+		lines[i] = ink.Render(line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Line writes a line, wrapped at the width of the terminal.
+func (s *Sheet) Line(format string, args ...any) {
+	s.Text.WriteString(s.Wrap(fmt.Sprintf(format, args...), 0) + "\n")
+}
+
+// Wrap breaks text at spaces, so that it fits the terminal beside an indent. Words stay
+// whole, because people copy paths and times.
+func (s *Sheet) Wrap(text string, indent int) string {
+	if s.Width == 0 {
+		return text
+	}
+	var out strings.Builder
+	room := max(s.Width-indent, narrowest)
+	at := 0
+	for i, word := range strings.Split(text, " ") {
+		width := lipgloss.Width(word)
+		switch {
+		case i == 0:
+		case at+1+width > room:
+			out.WriteString("\n" + strings.Repeat(" ", indent))
+			at = 0
+		default:
+			out.WriteString(" ")
+			at++
+		}
+		out.WriteString(word)
+		at += width
+	}
+	return out.String()
+}
+
+// Column describes a column. Numbers are aligned right. Long columns become narrower
+// first.
+type Column struct {
+	Name  string
+	Right bool
+	Long  bool // is cut on a narrow terminal
+}
+
+// Columns makes columns of their names: >name is a column of numbers, and ~name a long one.
+func Columns(names ...string) []Column {
+	all := make([]Column, len(names))
+	for i, name := range names {
+		all[i] = Column{Name: strings.TrimLeft(name, ">~"), Right: strings.HasPrefix(name, ">"), Long: strings.HasPrefix(name, "~")}
+	}
+	return all
+}
+
+// narrowest is the least width of a long column.
+const narrowest = 12
+
+// Table writes rows below their columns. It leaves out columns without a value. A row of
+// one cell is a title.
+func (s *Sheet) Table(columns []Column, rows [][]string) {
+	var shown []int
+	widths := make([]int, len(columns))
+	for i, c := range columns {
+		filled := false
+		widths[i] = lipgloss.Width(c.Name)
+		for _, r := range rows {
+			if len(r) == 1 {
+				continue
+			}
+			filled = filled || r[i] != ""
+			widths[i] = max(widths[i], lipgloss.Width(r[i]))
+		}
+		if filled {
+			shown = append(shown, i)
+		}
+	}
+	if !s.fit(columns, shown, widths) {
+		s.stack(columns, shown, rows)
+		return
+	}
+	head := make([]string, len(columns))
+	for i, c := range columns {
+		head[i] = s.In(Faint, strings.ToUpper(c.Name))
+	}
+	for _, r := range append([][]string{head}, rows...) {
+		if len(r) == 1 {
+			title := r[0]
+			if s.Width > 0 {
+				title = s.Cut(title, s.Width)
+			}
+			s.Line("%s", s.In(Bold, title))
+			continue
+		}
+		var line strings.Builder
+		for n, i := range shown {
+			if n > 0 {
+				line.WriteString("  ")
+			}
+			text := r[i]
+			if s.Width > 0 {
+				text = s.Cut(text, widths[i])
+			}
+			blank := strings.Repeat(" ", max(widths[i]-lipgloss.Width(text), 0))
+			if columns[i].Right {
+				text = blank + text
+			} else {
+				text += blank
+			}
+			line.WriteString(text)
+		}
+		s.Text.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+}
+
+// fit makes long columns narrower until a row fits. It reports whether one does.
+func (s *Sheet) fit(columns []Column, shown, widths []int) bool {
+	if s.Width == 0 {
+		return true
+	}
+	over := 2*(len(shown)-1) - s.Width
+	for _, i := range shown {
+		over += widths[i]
+	}
+	for over > 0 {
+		widest := -1
+		for _, i := range shown {
+			if columns[i].Long && widths[i] > narrowest && (widest < 0 || widths[i] > widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			return false
+		}
+		widths[widest]--
+		over--
+	}
+	return true
+}
+
+// stack writes each row as lines of name and value. The first cell is the title.
+func (s *Sheet) stack(columns []Column, shown []int, rows [][]string) {
+	if len(shown) == 0 {
+		return
+	}
+	name := 0
+	for _, i := range shown[1:] {
+		name = max(name, lipgloss.Width(columns[i].Name))
+	}
+	for n, r := range rows {
+		if n > 0 {
+			s.Text.WriteString("\n")
+		}
+		s.Line("%s", s.In(Bold, s.words(r[shown[0]], s.Width)))
+		for _, i := range shown[1:] {
+			if r[i] != "" {
+				label := fmt.Sprintf("%-*s", name, columns[i].Name)
+				s.Text.WriteString("  " + s.In(Faint, label) + "  ")
+				s.Text.WriteString(s.Wrap(s.words(r[i], max(s.Width-name-4, narrowest)), name+4) + "\n")
+			}
+		}
+	}
+}
+
+// Plain makes text from outside harmless. It puts the text on one line, and removes what a
+// terminal would interpret.
+func Plain(text string) string {
+	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case unicode.IsControl(r), r >= '\u202a' && r <= '\u202e', r >= '\u2066' && r <= '\u2069': // and marks that change the direction of text
+			return -1
+		}
+		return r
+	}, text)), " ")
+}

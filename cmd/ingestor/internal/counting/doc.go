@@ -1,0 +1,2 @@
+// Package counting compares the ledger with Google's own count of the units.
+package counting

@@ -1,0 +1,166 @@
+package jobs
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog"
+)
+
+// held is the state of a job that another process runs. The catalog does not have it,
+// because this process made no run.
+const held catalog.State = "held"
+
+// RunView is the result of a run, in JSON.
+type RunView struct {
+	Job       string        `json:"job"`
+	State     catalog.State `json:"state"`
+	Scheduled time.Time     `json:"scheduled_at,omitzero"`
+	StartedAt time.Time     `json:"started_at,omitzero"`
+	EndedAt   time.Time     `json:"ended_at,omitzero"`
+	NextAt    time.Time     `json:"next_at,omitzero"` // deferred work resumes, or the job is due again
+	Units     int64         `json:"units"`
+	Error     string        `json:"error,omitempty"`
+	Regions   []regionView  `json:"regions"`
+
+	code int // the exit code
+}
+
+// regionView is the result for a region, or for work without a region.
+type regionView struct {
+	Region  string        `json:"region,omitempty"`
+	Work    string        `json:"work,omitempty"` // if it has no region
+	Pages   int           `json:"pages"`
+	New     int           `json:"new"`
+	Updated int           `json:"updated"`
+	Units   int64         `json:"units"`
+	State   catalog.State `json:"state"`
+	NextAt  time.Time     `json:"next_at,omitzero"`
+	Error   string        `json:"error,omitempty"`
+}
+
+// summary returns the result of a run, by region.
+func summary(j *ingest.Job, rep *ingest.Report, err error, now time.Time) *RunView {
+	r := &RunView{Job: j.Name, Regions: []regionView{}}
+	due := j.Schedule().Next(now)
+	if err != nil {
+		r.State, r.Error, r.code = catalog.Failed, err.Error(), console.ExitCode(err)
+		switch {
+		case errors.Is(err, ingest.ErrHeld):
+			r.State = held
+		case r.code == console.ExitDeferred:
+			r.State = catalog.Deferred
+		}
+		return r
+	}
+	r.State, r.Scheduled, r.StartedAt, r.EndedAt = rep.State, rep.Scheduled, rep.Started, rep.Ended
+	r.Units, r.code = rep.Units, console.ReportCode(rep)
+	if rep.Err != nil {
+		r.Error = rep.Err.Error()
+	}
+	if r.NextAt = rep.ResumeAt; r.NextAt.IsZero() {
+		r.NextAt = due
+	}
+	at := map[string]int{}
+	for i := range rep.Work {
+		w := &rep.Work[i]
+		name := cmp.Or(w.Region, w.Work)
+		if _, there := at[name]; !there {
+			at[name] = len(r.Regions)
+			one := regionView{Region: w.Region, State: catalog.Done}
+			if w.Region == "" {
+				one.Work = w.Work
+			}
+			r.Regions = append(r.Regions, one)
+		}
+		r.Regions[at[name]].add(w, due)
+	}
+	return r
+}
+
+// add adds a unit of work of the region. The region takes the worst state and the earliest
+// next time.
+func (r *regionView) add(w *ingest.WorkReport, due time.Time) {
+	r.Pages += w.Pages
+	r.New += w.New
+	r.Updated += w.Updated
+	r.Units += w.Units
+	if w.State == catalog.Failed || w.State == catalog.Deferred && r.State == catalog.Done {
+		r.State = w.State
+	}
+	next := due
+	if !w.ResumeAt.IsZero() {
+		next = w.ResumeAt
+	}
+	if r.NextAt.IsZero() || next.Before(r.NextAt) {
+		r.NextAt = next
+	}
+	if w.Err != nil && r.Error == "" {
+		r.Error = w.Err.Error()
+	}
+}
+
+// RunList are runs in JSON.
+type RunList struct {
+	Runs []*RunView `json:"runs"`
+}
+
+// tellRun writes the result of a run of the daemon. In JSON each run has a line of its own,
+// for programs that read along. Under systemd it is a line of the log, because a table would stand
+// among the lines of the journal.
+func tellRun(a *session.Session, r *RunView) error {
+	switch {
+	case a.Output == "json":
+		return json.NewEncoder(a.Stdout).Encode(RunList{[]*RunView{r}})
+	case os.Getenv("JOURNAL_STREAM") != "":
+		r.log(a.Log)
+		return nil
+	}
+	return showRuns(a, []*RunView{r})
+}
+
+// log writes the result as a line of the log. What went wrong has lines of its own.
+func (r *RunView) log(to *slog.Logger) {
+	var pages, fresh, updated int
+	for i := range r.Regions {
+		pages, fresh, updated = pages+r.Regions[i].Pages, fresh+r.Regions[i].New, updated+r.Regions[i].Updated
+	}
+	to.Info("run ended", "job", r.Job, "state", r.State, "regions", len(r.Regions), "pages", pages, "new", fresh, "updated", updated, "units", r.Units, "next", r.NextAt)
+}
+
+// showRuns writes the results of runs to standard output. With --quiet it writes nothing,
+// because problems are in the log.
+func showRuns(a *session.Session, all []*RunView) error {
+	if a.Output == "json" {
+		return a.Print(RunList{all}, nil)
+	}
+	if a.Quiet || len(all) == 0 {
+		return nil
+	}
+	return a.Print(nil, func(s *console.Sheet) { regionTable(s, all) })
+}
+
+// regionTable has a row for each region of runs.
+func regionTable(s *console.Sheet, all []*RunView) {
+	var rows [][]string
+	for _, r := range all {
+		if len(r.Regions) == 0 {
+			rows = append(rows, []string{r.Job, "", "", "", "", "", s.State(r.State), console.Stamp(r.NextAt)})
+		}
+		for _, w := range r.Regions {
+			rows = append(rows, []string{
+				r.Job, console.Plain(cmp.Or(w.Region, w.Work)), view.Number(int64(w.Pages)), view.Number(int64(w.New)), view.Number(int64(w.Updated)),
+				view.Number(w.Units), s.State(w.State), console.Stamp(w.NextAt),
+			})
+		}
+	}
+	s.Table(console.Columns("~job", "~region", ">pages", ">new", ">updated", ">units", "state", "next"), rows)
+}

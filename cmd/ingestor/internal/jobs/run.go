@@ -1,0 +1,405 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/counting"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/fleet"
+	"github.com/headroom-quota/headroom/ingest/youtube"
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// runFlags are the flags of ingestor run.
+type runFlags struct {
+	once    bool
+	due     bool
+	jobs    []string
+	regions []string
+	metrics string
+}
+
+func RunCommand(a *session.Session) *cobra.Command {
+	var f runFlags
+	cmd := a.WithOutput(&cobra.Command{
+		Use:   "run",
+		Short: "Run the jobs when they are due, or once",
+		Long: `Run the jobs. Without --once the process stays, runs each job when it is due, and
+resumes deferred work at the time that the ledger named. When a block is lifted, the work
+that it deferred resumes within a minute.
+
+With --once, it resumes deferred work, runs all jobs or the named ones, and exits. With
+--due, it runs only jobs that have come due since their last scheduled run, or whose last
+run was killed or could not save its data.
+
+The first SIGTERM or interrupt lets open pages finish and keeps them. All other work is
+deferred. A second signal ends the open calls too. With --once the exit code is then 75,
+even if no job has started. No job runs twice at once: with a ledger on Redis, a job of a
+process that was killed stays locked for up to 30 seconds.
+
+With --quiet only problems are written: failures, outages, and refusals by the upstream
+that the ledger did not expect. Deferred work, and jobs that another process runs, are
+reported by the exit code alone.
+
+` + session.OnHangup + `
+
+Exit codes: 0 done; 75 deferred (the quota is used up, max_runtime or pages ended the
+run, another process runs the job, a fleet has paused it, or a signal stopped it);
+78 configuration; 77 credential; 69 upstream or ledger down; 1 some work failed.`,
+		Example: `  ingestor run
+  ingestor run --once --job trending --region US --region DE
+  ingestor run --once --output json
+  ingestor run --output json            write a line for each run
+  ingestor run --once --due --quiet     for cron; ingestor init shows the line`,
+		Args: console.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runJobs(a, cmd, &f)
+		},
+	})
+	cmd.Flags().BoolVar(&f.once, "once", false, "run the jobs once, and exit")
+	cmd.Flags().BoolVar(&f.due, "due", false, "with --once: only jobs that are due")
+	cmd.Flags().StringSliceVar(&f.jobs, "job", nil, "with --once: only this `job`; repeat the flag for more")
+	cmd.Flags().StringSliceVar(&f.regions, "region", nil, "with --once: only this `region`; repeat the flag for more")
+	cmd.Flags().StringVar(&f.metrics, "metrics-file", "", "write a `file` for node_exporter's textfile collector after each run")
+	_ = cmd.RegisterFlagCompletionFunc("job", a.Complete(session.JobNames))
+	_ = cmd.RegisterFlagCompletionFunc("region", a.Complete(session.RegionNames))
+	settings.AddFlags(cmd, cmd.Flags(), settings.ForCounts)
+	cmd.Flags().BoolVarP(&a.Quiet, "quiet", "q", false, "write only problems, for cron")
+	return cmd
+}
+
+// works holds everything that runs need, opened.
+type works struct {
+	settings *settings.Settings
+	ledger   *quota.Ledger
+	catalog  session.AnyCatalog
+	runner   *ingest.Runner
+	fleet    *fleet.Fleet // nil: the runner works by itself
+	clock    quota.Clock
+	log      *slog.Logger
+}
+
+// run makes a run of a job.
+func (w *works) run(ctx context.Context, j *ingest.Job, why ingest.Occasion) (*ingest.Report, error) {
+	if w.fleet != nil {
+		rep, err := w.fleet.Once(ctx, j, why)
+		if errors.Is(err, fleet.ErrPaused) {
+			err = fmt.Errorf("%w\nTo resume it: ingestor fleet resume %s", err, j.Name)
+		}
+		return rep, err
+	}
+	return w.runner.Run(ctx, j, why)
+}
+
+// openWorks opens everything that runs need.
+func openWorks(ctx context.Context, a *session.Session, s *settings.Settings, done *console.Closers, progress func(ingest.Progress)) (*works, error) {
+	w := &works{settings: s, log: a.Log, clock: a.Clock}
+	deaf := context.AfterFunc(ctx, func() {
+		w.log.Info("stopping: open pages are finished and kept; a second signal ends them, too")
+	})
+	done.Add(func() error { deaf(); return nil })
+	var err error
+	if w.ledger, err = a.OpenLedger(ctx, s, done); err != nil {
+		return nil, err
+	}
+	if w.catalog, err = a.OpenCatalog(ctx, s, done); err != nil {
+		return nil, err
+	}
+	if err := a.Compare(ctx, s, w.ledger, w.catalog); err != nil {
+		return nil, err
+	}
+	if err := w.joinClock(ctx); err != nil {
+		return nil, err
+	}
+	if err := session.CheckLocal(ctx, s, w.catalog, a.WarnLocal); err != nil {
+		return nil, err
+	}
+	return withSettings(a, w, s, progress)
+}
+
+// withSettings returns works with a new runner for these settings.
+func withSettings(a *session.Session, w *works, s *settings.Settings, progress func(ingest.Progress)) (*works, error) {
+	transport, err := a.Transport(s, w.ledger)
+	if err != nil {
+		return nil, err
+	}
+	client, err := youtube.New(&http.Client{Transport: a.Traces.Calls(w.ledger, transport)}, &youtube.Options{UserAgent: "headroom-ingestor"})
+	if err != nil {
+		return nil, console.Config(err)
+	}
+	by := *w
+	by.settings = s
+	by.runner = ingest.NewRunner(&s.Config, w.ledger, w.catalog, client, a.Opened, &ingest.Options{Clock: w.clock, Log: a.Log, Progress: progress, Tracer: a.Traces, Abort: a.Abort, Program: programs(a, s, w.ledger)})
+	return &by, nil
+}
+
+func runJobs(a *session.Session, cmd *cobra.Command, f *runFlags) (err error) {
+	ctx := cmd.Context()
+	if !f.once && (f.due || len(f.jobs)+len(f.regions) > 0) {
+		return console.Usage("--job, --region and --due go with --once")
+	}
+	s, err := a.Settings(cmd.Flags())
+	if err != nil {
+		return err
+	}
+	f.regions = upperCase(f.regions)
+	jobs, err := choose(s, f)
+	if err != nil {
+		return err
+	}
+	if err := s.Priced(jobs); err != nil {
+		return err
+	}
+	file := metricsFile(f.metrics)
+	if err := file.check(); err != nil {
+		return err
+	}
+	stopped := console.ExitDeferred
+	if !f.once {
+		stopped = console.ExitDone // a daemon ends successfully
+	}
+	var done console.Closers
+	defer func() { err = console.OrStopped(ctx, stopped, errors.Join(err, done.Close())) }()
+	a.Trace(ctx, &done)
+	if !f.once {
+		return runDaemon(ctx, a, s, jobs, file, &done)
+	}
+	watched := watch(a)
+	w, err := openWorks(ctx, a, s, &done, watched.tell)
+	if err == nil {
+		err = logInputs(ctx, a, w)
+	}
+	if err != nil {
+		watched.close()
+		return err
+	}
+	if err := joinFleet(a, w, jobs, nil, nil); err != nil {
+		watched.close()
+		return err
+	}
+	if err := counting.CountOnce(ctx, a, s, w.ledger); err != nil {
+		watched.close()
+		return err
+	}
+	all := runOnce(ctx, a, w, jobs, f)
+	watched.close()
+	return leave(a, w, file, all)
+}
+
+// runDaemon runs jobs until the program is told to stop.
+func runDaemon(ctx context.Context, a *session.Session, s *settings.Settings, jobs []*ingest.Job, file metricsFile, done *console.Closers) error {
+	hangups := session.ListenForHangups()
+	defer hangups.Stop()
+	opened, err := openDaemon(ctx, a, s, done)
+	if err != nil {
+		return err
+	}
+	if err := logInputs(ctx, a, opened); err != nil {
+		return err
+	}
+	if err := counting.WatchCounts(ctx, a, s, opened.ledger, done); err != nil {
+		return err
+	}
+	if err := logNextRuns(ctx, a, opened, jobs); err != nil {
+		if s.Database == "" { // the daemon of a fleet waits for its database
+			return err
+		}
+		a.Log.Warn("what is next cannot be told", "error", err)
+	}
+	var works atomic.Pointer[works] // of the settings in force
+	works.Store(opened)
+	var one sync.Mutex // jobs may end at the same time
+	ended := func(j *ingest.Job, rep *ingest.Report, err error) {
+		one.Lock()
+		defer one.Unlock()
+		r := summary(j, rep, err, a.Now())
+		if err := errors.Join(tellRun(a, r), file.write(works.Load())); err != nil {
+			a.Log.Error("report a run", "job", j.Name, "error", err)
+		}
+	}
+	if err := joinFleet(a, opened, jobs, ended, hangups.Raise); err != nil {
+		return err
+	}
+	var d daemon = opened.fleet
+	if opened.fleet == nil {
+		d = ingest.NewDaemon(opened.runner, jobs, ended)
+	}
+	defer hangups.Reload(ctx, a, s, false, func(ctx context.Context, next *settings.Settings) error {
+		if err := next.Priced(next.List()); err != nil {
+			return err
+		}
+		w, err := withSettings(a, opened, next, nil)
+		if err != nil {
+			return err
+		}
+		err = d.Reload(ctx, w.runner, next.List(), func() error { return w.ledger.SetBook(next.Book) })
+		if err != nil {
+			return err
+		}
+		works.Store(w)
+		if err := logNextRuns(ctx, a, w, next.List()); err != nil {
+			a.Log.Warn("what is next cannot be told", "error", err)
+		}
+		return nil
+	})()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if opened.fleet != nil {
+		go verifyLater(ctx, a, opened, cancel)
+	}
+	if err := d.Run(ctx); err != nil {
+		return err
+	}
+	if other, ok := errors.AsType[*console.Exit](context.Cause(ctx)); ok {
+		return other
+	}
+	return nil
+}
+
+// logNextRuns logs when each job runs next. A daemon may log nothing for hours after that.
+func logNextRuns(ctx context.Context, a *session.Session, w *works, jobs []*ingest.Job) error {
+	for _, j := range jobs {
+		next, err := w.runner.NextAt(ctx, j)
+		if err != nil {
+			return err
+		}
+		a.Log.Info("waiting", "job", j.Name, "schedule", j.Schedule().String(), "next", next.UTC())
+	}
+	return nil
+}
+
+// leave writes the results of runs, and returns their exit code as an error.
+func leave(a *session.Session, w *works, file metricsFile, all []*RunView) error {
+	codes := map[int]bool{console.ExitDone: true}
+	for _, r := range all {
+		codes[r.code] = true
+	}
+	if err := errors.Join(showRuns(a, all), file.write(w)); err != nil {
+		codes[console.ExitFailed] = true
+		fmt.Fprintf(a.Stderr, "ingestor: %s\n", err)
+	}
+	if code := console.Worst(codes); code != console.ExitDone {
+		return &console.Exit{Code: code}
+	}
+	return nil
+}
+
+// upperCase returns regions in capital letters.
+func upperCase(regions []string) []string {
+	all := slices.Clone(regions)
+	for i, region := range all {
+		all[i] = strings.ToUpper(region)
+	}
+	return all
+}
+
+// choose returns the jobs that the flags name, or all jobs. If the flags name regions, it
+// keeps only jobs that have one of them.
+func choose(s *settings.Settings, f *runFlags) ([]*ingest.Job, error) {
+	all := s.List()
+	names := session.JobNames(s)
+	for _, name := range f.jobs {
+		if !slices.Contains(names, name) {
+			return nil, console.Usage("there is no job %q; the configuration has %s", name, strings.Join(names, ", "))
+		}
+	}
+	var chosen []*ingest.Job
+	known := map[string]bool{}
+	for _, j := range all {
+		if len(f.jobs) > 0 && !slices.Contains(f.jobs, j.Name) {
+			continue
+		}
+		has := len(f.regions) == 0
+		for _, region := range f.regions {
+			if j.Regional() && slices.Contains(j.Regions, region) {
+				has, known[region] = true, true
+			}
+		}
+		if has {
+			chosen = append(chosen, j)
+		}
+	}
+	for _, region := range f.regions {
+		if !known[region] {
+			return nil, console.Usage("none of the jobs has the region %q; regions are two capital letters, as US or DE", region)
+		}
+	}
+	return chosen, nil
+}
+
+// regionsOf returns the named regions that the job has.
+func regionsOf(j *ingest.Job, asked []string) []string {
+	var all []string
+	for _, region := range asked {
+		if slices.Contains(j.Regions, region) {
+			all = append(all, region)
+		}
+	}
+	return all
+}
+
+// runOnce makes one run of each job. Deferred work comes first, for all jobs.
+func runOnce(ctx context.Context, a *session.Session, w *works, jobs []*ingest.Job, f *runFlags) (all []*RunView) {
+	had := map[string][]string{} // by job: the work that was resumed
+	stuck := map[string]bool{}
+	one := func(j *ingest.Job, why ingest.Occasion) {
+		why.Regions = regionsOf(j, f.regions)
+		rep, err := w.run(ctx, j, why)
+		r := summary(j, rep, err, a.Now())
+		all = append(all, r)
+		if err != nil {
+			stuck[j.Name] = true
+			if !a.Quiet || r.code != console.ExitDeferred { // another process runs the job, which is not a problem
+				fmt.Fprintf(a.Stderr, "ingestor: %s\n", err)
+			}
+			return
+		}
+		for i := range rep.Work {
+			had[j.Name] = append(had[j.Name], rep.Work[i].Work)
+		}
+	}
+	whys := occasions(ctx, a, w, jobs, f) // before a run changes what is due
+	for _, j := range jobs {
+		at, err := w.runner.ResumeAt(ctx, j, nil)
+		if err == nil && !at.IsZero() && !at.After(a.Now()) {
+			one(j, ingest.Occasion{Deferred: true})
+		}
+	}
+	for _, j := range jobs {
+		why, there := whys[j.Name]
+		if there && !stuck[j.Name] {
+			why.Without = append(why.Without, had[j.Name]...)
+			one(j, why)
+		}
+	}
+	return all
+}
+
+// occasions returns why each job is run, by name. It leaves out jobs that are not due.
+func occasions(ctx context.Context, a *session.Session, w *works, jobs []*ingest.Job, f *runFlags) map[string]ingest.Occasion {
+	all := map[string]ingest.Occasion{}
+	for _, j := range jobs {
+		if !f.due {
+			all[j.Name] = ingest.Occasion{}
+			continue
+		}
+		why, due, err := w.runner.Due(ctx, j)
+		if due || err != nil { // the run meets the same fault and reports it
+			all[j.Name] = why
+		}
+	}
+	return all
+}

@@ -1,0 +1,142 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/ingest/youtube/youtubesim"
+)
+
+func SandboxCommand(a *session.Session) *cobra.Command {
+	var listen string
+	var units int64
+	var seed uint64
+	cmd := a.WithOutput(&cobra.Command{
+		Use:   "sandbox",
+		Short: "Serve a simulated upstream on this machine",
+		Long: `Serve a simulated upstream on this machine. It behaves like the YouTube Data API and
+enforces its own quota. No request leaves the machine, and no real unit is spent. The
+page /__counts shows the counts so far. The sandbox prints them when it ends.`,
+		Example: `  ingestor sandbox
+  ingestor sandbox --listen 127.0.0.1:8092 --quota 100
+  ingestor sandbox --listen 127.0.0.1:0      choose a free port`,
+		Args: console.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if units < 1 {
+				return console.Usage("--quota must be 1 or more, not %d", units)
+			}
+			sim := youtubesim.New(&youtubesim.Options{Seed: seed, Quota: youtubesim.Quota{youtubesim.Default: units}})
+			return serveSandbox(cmd.Context(), a, sim, listen)
+		},
+	})
+	cmd.Flags().StringVar(&listen, "listen", SandboxListen, "local `address`; port 0 chooses a free one")
+	cmd.Flags().Int64Var(&units, "quota", 10000, "`number` of units that it grants in a Pacific day")
+	cmd.Flags().Uint64Var(&seed, "seed", 1, "`number` from which all data is generated")
+	return cmd
+}
+
+// SandboxListen differs from the addresses of ingestor serve and proxy, so that all can run.
+const SandboxListen = "127.0.0.1:8091"
+
+// listenHere listens on the loopback interface.
+func listenHere(address string) (net.Listener, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, console.Usage("--listen: %q is not an address; write it as 127.0.0.1:8091", address)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return nil, console.Usage("--listen: %q can be reached from other machines; write 127.0.0.1:PORT", address)
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, console.CannotListen(err, "ingestor sandbox --listen 127.0.0.1:0")
+	}
+	return l, nil
+}
+
+// countsPath is the path of the counts.
+const countsPath = "/__counts"
+
+// sandboxHandler is the simulator and its counts.
+func sandboxHandler(sim *youtubesim.Sim) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", sim)
+	mux.HandleFunc(countsPath, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		//nolint:errchkjson // the client is gone
+		_ = json.NewEncoder(w).Encode(countsOf(sim))
+	})
+	return mux
+}
+
+// count is a [youtubesim.Count] in JSON.
+type count struct {
+	Day     string          `json:"day"`
+	Pool    youtubesim.Pool `json:"pool"`
+	Method  string          `json:"method"`
+	Calls   int64           `json:"calls"`
+	Units   int64           `json:"units"`
+	Refused int64           `json:"refused"`
+}
+
+func countsOf(sim *youtubesim.Sim) []count {
+	all := []count{}
+	for _, c := range sim.Counts() {
+		all = append(all, count{c.Day, c.Pool, c.Method, c.Calls, c.Units, c.Refused})
+	}
+	return all
+}
+
+func serveSandbox(ctx context.Context, a *session.Session, sim *youtubesim.Sim, address string) error {
+	l, err := listenHere(address)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: sandboxHandler(sim), ReadHeaderTimeout: 10 * time.Second}
+	fmt.Fprintf(a.Stdout, `# A simulated upstream, which accepts any key. To use it, put this into ingestor.yaml:
+endpoint: http://%[1]s
+
+# Or try it at once:
+#   YOUTUBE_API_KEY=any INGESTOR_ENDPOINT=http://%[1]s %[3]s run --once --ledger memory: --catalog ./sandbox.db
+# Counts so far: http://%[1]s%[2]s. To stop it, press Ctrl-C.
+`, l.Addr(), countsPath, console.Self())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(l) }()
+	select {
+	case err := <-ended:
+		return &console.Exit{Code: console.ExitDown, Err: err}
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(a.Abort, 5*time.Second)
+	defer cancel()
+	if err := server.Shutdown(grace); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return showCounts(a, sim)
+}
+
+// showCounts writes the counts of the simulator.
+func showCounts(a *session.Session, sim *youtubesim.Sim) error {
+	all := countsOf(sim)
+	return a.Print(all, func(s *console.Sheet) {
+		if len(all) == 0 {
+			s.Line("no calls were made")
+			return
+		}
+		var rows [][]string
+		for _, c := range all {
+			rows = append(rows, []string{c.Day, c.Method, view.Number(c.Calls), view.Number(c.Units), view.Number(c.Refused)})
+		}
+		s.Table(console.Columns("pacific day", "method", ">calls", ">units", ">refused"), rows)
+	})
+}

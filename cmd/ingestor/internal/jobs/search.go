@@ -1,0 +1,136 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/ingest/catalog"
+)
+
+// searchFlags are the flags of ingestor search.
+type searchFlags struct {
+	region, since, cursor string
+	limit                 int
+}
+
+func SearchCommand(a *session.Session) *cobra.Command {
+	var f searchFlags
+	cmd := a.WithOutput(&cobra.Command{
+		Use:   "search QUERY",
+		Short: "Search the fetched videos",
+		Long: `Find videos by their title, channel, tags and description, best match first. A video
+matches if it has all words. Accents and case are ignored. A "phrase in quotation marks"
+matches as it is written. The last word matches as a prefix. The command reads only the
+catalog and spends nothing.`,
+		Example: `  ingestor search cafe berlin
+  ingestor search '"live in concert"' --region DE --since 7d
+  ingestor search 東京 --output json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if strings.TrimSpace(strings.Join(args, " ")) == "" {
+				return console.Usage("the query is missing\nTo search: %s QUERY", cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.limit < 1 || f.limit > 100 {
+				return console.Usage("--limit must be 1 to 100, not %d\nFor more videos, use --cursor", f.limit)
+			}
+			q := catalog.Query{Text: strings.Join(args, " "), Region: strings.ToUpper(f.region), Limit: f.limit, Cursor: f.cursor}
+			if f.since != "" {
+				var err error
+				if q.Since, err = view.ParseMoment(f.since, a.Now()); err != nil {
+					return console.Usage("--since: %w", err)
+				}
+			}
+			return a.WithCatalog(cmd, func(ctx context.Context, c session.AnyCatalog) error {
+				return showHits(ctx, a, c, q)
+			})
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	})
+	cmd.Flags().StringVar(&f.region, "region", "", "only videos fetched for this `region`")
+	cmd.Flags().StringVar(&f.since, "since", "", "only videos published since this `time`: 2026-11-01, or 7d for 7 days ago")
+	cmd.Flags().StringVar(&f.cursor, "cursor", "", "`cursor` of the last answer, for the videos after it")
+	cmd.Flags().IntVarP(&f.limit, "limit", "n", 10, "`number` of videos to show")
+	_ = cmd.RegisterFlagCompletionFunc("region", a.Complete(session.RegionNames))
+	return cmd
+}
+
+// searcher finds videos.
+type searcher interface {
+	Search(ctx context.Context, q catalog.Query) (catalog.Results, error)
+}
+
+func showHits(ctx context.Context, a *session.Session, c searcher, q catalog.Query) error {
+	results, err := c.Search(ctx, q)
+	if errors.Is(err, catalog.ErrBadCursor) {
+		return console.Usage("--cursor: %q is not one that an answer ended with", q.Cursor)
+	}
+	if err != nil {
+		return err
+	}
+	found := view.Found(results)
+	return a.Print(found, func(s *console.Sheet) {
+		for i, h := range found.Hits {
+			if i > 0 {
+				s.Line("")
+			}
+			hit(s, &h)
+		}
+		if found.Cut {
+			s.Line("\n%s", s.In(console.Faint, "Only the "+view.Number(catalog.MaxRanked)+" that were added last were ranked. Search for more words to see others."))
+		}
+		switch {
+		case len(found.Hits) == 0 && q.Cursor != "":
+			s.Line("That was all.")
+		case len(found.Hits) == 0:
+			s.Line("Nothing was found for %s. Try fewer or shorter words.", quoted(q.Text))
+		case found.Cursor != "":
+			s.Line("\n%s", s.In(console.Faint, "For more, repeat the command with --cursor "+found.Cursor))
+		}
+	})
+}
+
+func quoted(text string) string { return fmt.Sprintf("%q", console.Plain(text)) }
+
+// hit writes a video with its title, its channel, and the part of its text that matches
+// best.
+func hit(s *console.Sheet, h *view.Hit) {
+	s.Text.WriteString(s.Wrap(marked(s, h.Title), 0) + "\n")
+	about := []string{marked(s, h.Channel), h.Video.PublishedAt.UTC().Format(time.DateOnly)}
+	if n := views(&h.Video.Video); n != "-" {
+		about = append(about, n+" views")
+	}
+	s.Text.WriteString("  " + s.Wrap(strings.Join(append(about, view.VideoURL(h.Video.ID)), ", "), 2) + "\n")
+	if text := marked(s, h.Snippet); text != "" {
+		s.Text.WriteString("  " + s.Wrap(text, 2) + "\n")
+	}
+}
+
+// marked formats a text with its matches in bold, where there is colour.
+func marked(s *console.Sheet, m catalog.Marked) string {
+	if !s.Colour {
+		return console.Plain(m.String())
+	}
+	var b strings.Builder
+	for _, part := range m {
+		text := console.Plain("|" + part.Text + "|") // keeps the spaces at its ends
+		text = text[1 : len(text)-1]
+		if part.Match {
+			text = s.In(match, text)
+		}
+		b.WriteString(text)
+	}
+	return b.String()
+}
+
+// match is the ink of matches.
+var match = console.Bold.Foreground(console.Warm.GetForeground())

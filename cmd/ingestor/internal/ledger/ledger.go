@@ -1,0 +1,312 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/open"
+	"github.com/headroom-quota/headroom/quota/sqlitestore"
+)
+
+func Command(a *session.Session) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "ledger",
+		Short: "Back up, restore or start the ledger afresh",
+		Long: `Back up and restore a ledger, or accept one that has lost data.
+
+A journal outside the ledger remembers how far each pool had come. If the ledger is
+deleted, emptied or replaced by an older copy, its pools are refused while units that
+were spent may still count.`,
+		Example: `  ingestor ledger backup /backup/ledger.db
+  ingestor ledger restore /backup/ledger.db
+  ingestor ledger fresh --reason "moved to a new project"`,
+		Args: console.Known,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(ledgerFreshCommand(a), ledgerBackupCommand(a), ledgerRestoreCommand(a))
+	return cmd
+}
+
+// afresh is a pool that is taken up as the ledger has it, in JSON.
+type afresh struct {
+	Pool  string    `json:"pool"`
+	Since time.Time `json:"since"`
+}
+
+func ledgerFreshCommand(a *session.Session) *cobra.Command {
+	var reason string
+	cmd := a.WithOutput(&cobra.Command{
+		Use:   "fresh --reason TEXT",
+		Short: "Accept a ledger that has lost data as it is",
+		Long: `Accept the pools that the ledger has forgotten as it has them now. This assumes that
+nothing else was spent of them, and the command prints what it assumes. If units were
+spent, use ingestor quota adjust instead, which adds them and accepts the pool, too.
+
+The reason is kept in the spend, as a correction of 0 units. Calls that were admitted
+in an outage of another ledger, which was at the same address before, are dropped; the
+command prints how to count them.`,
+		Example: `  ingestor ledger fresh --reason "nothing was spent today, says the console"`,
+		Args:    console.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := needReason(reason); err != nil {
+				return err
+			}
+			return a.WithLedger(cmd, func(ctx context.Context, l *quota.Ledger) error { return StartAfresh(ctx, a, l, reason) })
+		},
+	})
+	cmd.Flags().StringVar(&reason, "reason", "", "`text` that says why; it is kept in the spend (required)")
+	return cmd
+}
+
+// StartAfresh accepts the ledger as it is, and says what that assumes.
+func StartAfresh(ctx context.Context, a *session.Session, l *quota.Ledger, reason string) error {
+	lost, err := l.View().Forgotten(ctx)
+	if err != nil {
+		return err
+	}
+	missing, other, err := overlook(ctx, a, l, reason)
+	if err != nil {
+		return err
+	}
+	views := []afresh{}
+	for _, pool := range lost {
+		if err := l.Admin().Trust(ctx, pool.Pool, reason); err != nil {
+			return err
+		}
+		views = append(views, afresh{pool.Pool.String(), pool.Born.UTC()})
+	}
+	dropped, err := dropDebts(ctx, a, l)
+	if err != nil {
+		return err
+	}
+	return a.Print(views, func(s *console.Sheet) {
+		for _, v := range views {
+			s.Line("Assumes that nothing was spent of %s since %s, except what the ledger knows.", v.Pool, console.Stamp(v.Since))
+		}
+		for _, d := range dropped {
+			s.Line("Dropped %s units of %s, admitted for the ledger that was here before. To count them here:", view.Number(d.Units), d.Pool)
+			s.Line("  ingestor quota adjust %s %d --reason \"admitted in an outage\"%s", d.Pool, d.Units, a.Loaded.LedgerFlag())
+		}
+		for _, m := range missing {
+			s.Line("Assumes that the %s units which runs have spent since %s, by the catalog, were none.", view.Number(m.Runs-m.Ledger), console.Stamp(m.Since))
+		}
+		if other {
+			s.Line("The fleet now uses the ledger at %s.", open.Shown(a.Loaded.Ledger))
+		}
+		if len(views)+len(dropped)+len(missing) == 0 && !other {
+			s.Line("The ledger has forgotten nothing. Nothing was changed.")
+		}
+	})
+}
+
+// overlook notes that the catalog may know of more spend than the ledger, or of another ledger.
+func overlook(ctx context.Context, a *session.Session, l *quota.Ledger, reason string) (all []*session.Shortfall, other bool, err error) {
+	if a.Loaded.NoCatalog() != nil {
+		return nil, false, nil // there is no history
+	}
+	var done console.Closers
+	defer func() { err = errors.Join(err, done.Close()) }()
+	c, err := a.OpenCatalog(ctx, a.Loaded, &done)
+	if err != nil {
+		return nil, false, err
+	}
+	if other, err = a.AcceptLedger(ctx, a.Loaded, c); err != nil {
+		return nil, false, err
+	}
+	if all, err = a.Shortfalls(ctx, a.Loaded, l, c); err != nil || len(all) == 0 {
+		return nil, other, err
+	}
+	for _, m := range all {
+		for _, name := range slices.Sorted(maps.Keys(l.Book().Upstreams[settings.Metered].Pools)) {
+			if err := l.Admin().Trust(ctx, quota.Pool{Upstream: settings.Metered, Account: m.Account, Name: name}, reason); err != nil {
+				return nil, other, err
+			}
+		}
+	}
+	_, err = a.ChargeTo(ctx, a.Loaded, l, c, true)
+	return all, other, err
+}
+
+// dropDebts drops the calls that were admitted for another ledger at this address.
+func dropDebts(ctx context.Context, a *session.Session, l *quota.Ledger) ([]quota.EntryCharge, error) {
+	if a.Opened.Journal == nil {
+		return nil, nil
+	}
+	var dropped []quota.EntryCharge
+	stray, err := l.View().Strays(ctx)
+	for i := range stray {
+		if _, err := a.Opened.Journal.Done(ctx, stray[i]); err != nil {
+			return nil, err
+		}
+		for n, c := range stray[i].Charges {
+			if stray[i].Settled != nil {
+				c.Units = stray[i].Settled[n]
+			}
+			dropped = session.AddUnits(dropped, c)
+		}
+	}
+	return dropped, err
+}
+
+// ledgerFile is the path of the ledger, which must be in a file.
+func ledgerFile(a *session.Session, cmd *cobra.Command, doing, instead string) (*settings.Settings, string, error) {
+	s, err := a.Settings(cmd.Flags())
+	if err != nil {
+		return nil, "", err
+	}
+	at, err := open.Parse(s.Ledger)
+	if err != nil {
+		return nil, "", console.Config(err)
+	}
+	switch at.Scheme {
+	case "sqlite":
+		return s, at.File, nil
+	case "memory":
+		return nil, "", console.Usage("%s: a ledger in memory ends with its process", doing)
+	}
+	return nil, "", console.Usage("%s is for a ledger in SQLite; %s", doing, instead)
+}
+
+func ledgerBackupCommand(a *session.Session) *cobra.Command {
+	return a.WithOutput(&cobra.Command{
+		Use:   "backup FILE",
+		Short: "Copy a SQLite ledger to a file",
+		Long: `Copy a ledger in SQLite to a file, as it is at one instant. Processes may use the ledger
+meanwhile. An existing file is never overwritten.
+
+A ledger in Redis is backed up by Redis itself: redis-cli --rdb FILE. For a ledger in
+PostgreSQL, use pg_dump --schema headroom_ledger.`,
+		Example: `  ingestor ledger backup /backup/ledger-2026-11-20.db`,
+		Args:    oneFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			_, path, err := ledgerFile(a, cmd, "backup", "servers have their own means: redis-cli --rdb FILE, pg_dump")
+			if err != nil {
+				return err
+			}
+			if err := sqlitestore.Backup(cmd.Context(), path, args[0]); err != nil {
+				return err
+			}
+			return a.Print(map[string]string{"ledger": path, "backup": args[0]}, func(s *console.Sheet) {
+				s.Line("Backed up %s to %s.", path, args[0])
+			})
+		},
+	})
+}
+
+func oneFile(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 || args[0] == "" {
+		return console.Usage("%s takes one file; see %s --help", cmd.CommandPath(), cmd.CommandPath())
+	}
+	return nil
+}
+
+// restored is what a ledger that was restored lacks, in JSON.
+type restored struct {
+	Pool  string    `json:"pool"`
+	Since time.Time `json:"since"`           // the backup knows what was spent until then
+	Units *int64    `json:"units,omitempty"` // spent since, by the count of the replaced ledger; missing if unknown
+}
+
+func ledgerRestoreCommand(a *session.Session) *cobra.Command {
+	return a.WithOutput(&cobra.Command{
+		Use:   "restore FILE",
+		Short: "Put a backup in the place of a SQLite ledger",
+		Long: `Put a backup in the place of a ledger in SQLite. Stop all processes that use the ledger
+first; the command refuses while one does. The backup must be a sound ledger. It is
+copied and stays.
+
+A backup does not know what was spent after it was made. The command prints these units
+by pool, as far as they are known, and the commands that add them. Until then calls of
+these pools are refused while the units may still count.
+
+A ledger in Redis is restored by Redis itself, and one in PostgreSQL by pg_restore.`,
+		Example: `  ingestor ledger restore /backup/ledger-2026-11-20.db`,
+		Args:    oneFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, path, err := ledgerFile(a, cmd, "restore", "servers have their own means: put the RDB file in the folder of Redis, or use pg_restore")
+			if err != nil {
+				return err
+			}
+			return restore(a, cmd, s, path, args[0])
+		},
+	})
+}
+
+func restore(a *session.Session, cmd *cobra.Command, s *settings.Settings, path, backup string) error {
+	ctx := cmd.Context()
+	if err := s.MakeState(path); err != nil {
+		return console.Config(err)
+	}
+	seeLedger(ctx, a, s, path)
+	lack, err := sqlitestore.Restore(ctx, backup, path)
+	if err != nil {
+		return err
+	}
+	known := map[quota.Pool]int64{}
+	for _, l := range lack {
+		known[l.Pool] = l.Units
+	}
+	return a.WithLedger(cmd, func(ctx context.Context, l *quota.Ledger) error {
+		lost, err := l.View().Forgotten(ctx)
+		if err != nil {
+			return err
+		}
+		views := []restored{}
+		for _, pool := range lost {
+			v := restored{Pool: pool.Pool.String(), Since: pool.Born.UTC()}
+			if units, ok := known[pool.Pool]; ok {
+				v.Units = &units
+			}
+			views = append(views, v)
+		}
+		return a.Print(views, func(sh *console.Sheet) { writeRestored(sh, path, backup, s.LedgerFlag(), views) })
+	})
+}
+
+// seeLedger has the journal remember how far the ledger has come before it is replaced.
+// One that cannot be read is remembered as far as it was seen before.
+func seeLedger(ctx context.Context, a *session.Session, s *settings.Settings, path string) {
+	if _, err := os.Stat(path); err != nil {
+		return
+	}
+	var done console.Closers
+	l, err := a.OpenLedger(ctx, s, &done)
+	if err == nil {
+		_, err = l.View().Forgotten(ctx) // it looks at every pool
+	}
+	if err = errors.Join(err, done.Close()); err != nil {
+		fmt.Fprintf(a.Stderr, "ingestor: the ledger that is replaced cannot be read: %s\n", err)
+	}
+}
+
+func writeRestored(s *console.Sheet, path, backup, flag string, views []restored) {
+	s.Line("Restored %s from %s.", path, filepath.Base(backup))
+	if len(views) == 0 {
+		s.Line("Nothing that may still count is missing.")
+		return
+	}
+	s.Line("The backup does not know what was spent since then. These pools are refused until you add it:")
+	for _, v := range views {
+		units := "UNITS"
+		if v.Units != nil {
+			units = fmt.Sprint(*v.Units)
+			s.Line("  %s: %s units since %s", v.Pool, view.Number(*v.Units), console.Stamp(v.Since))
+		} else {
+			s.Line("  %s: units since %s are unknown; see the upstream's console", v.Pool, console.Stamp(v.Since))
+		}
+		s.Line("    ingestor quota adjust %s %s --reason \"spent after the backup\"%s", v.Pool, units, flag)
+	}
+}

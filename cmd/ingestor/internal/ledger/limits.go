@@ -1,0 +1,311 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/user"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/open"
+)
+
+func LimitsCommand(a *session.Session) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "limits",
+		Short: "Set limits of single keys of families while programs run",
+		Long: `Set the limit of a single key of a family, such as a customer of your service. The limit
+is kept in the ledger and takes the place of what the price book says about the key. All
+processes that share the ledger obey it within 2 seconds. It survives restarts. What the
+key has used stays used.
+
+Without a subcommand, ingestor limits lists the limits.`,
+		Example: `  ingestor limits set client acme 6000 --reason "a larger plan"
+  ingestor limits list
+  ingestor limits rm client acme
+  ingestor costs show client`,
+		Args: console.Known,
+	}
+	var history bool
+	list := &cobra.Command{
+		Use:   "list [FAMILY]",
+		Short: "List the limits, and who set them",
+		Long: `List the limits that were set at run time, with who set each, when and why. The limits of
+the price book are in ingestor costs show FAMILY. A limit of a pool that the upstream has
+reported has the family upstream:NAME, by the name of the upstream. Its key is the pool, with
+@ACCOUNT, :KEY and the length of a shorter window if it has them.
+
+With --history, list the last changes, also those that removed a limit; the ledger keeps
+10,000.`,
+		Example: "  ingestor limits list\n  ingestor limits list client --output json\n  ingestor limits list --history",
+		Args:    console.Takes(0, 1, "one family, or none for all"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.WithLedger(cmd, func(ctx context.Context, l *quota.Ledger) error {
+				read, none := setLimits, "no limits%s are set; the price book has all of them\nTo set one: ingestor limits set FAMILY KEY QUOTA"
+				if history {
+					read, none = limitChanges, "no limits%s were changed"
+				}
+				all, err := read(ctx, l)
+				if err != nil {
+					return err
+				}
+				of := ""
+				if len(args) == 1 {
+					of = " of " + console.Plain(args[0])
+					all = slices.DeleteFunc(all, func(k web.KeyLimit) bool {
+						return k.Family != args[0] && k.Family != quota.LimitsOfUpstream+args[0]
+					})
+					// the ledger may have limits of a family that the price book had once
+					if b := l.Book(); len(all) == 0 && b.Families[args[0]] == nil && b.Upstreams[args[0]] == nil {
+						return console.Usage("there is no family %q\nTo list all limits: ingestor limits list", args[0])
+					}
+				}
+				return a.Print(all, func(s *console.Sheet) {
+					if len(all) == 0 {
+						s.Line(none, of)
+						return
+					}
+					writeLimits(s, all)
+				})
+			})
+		},
+		ValidArgsFunction: a.CompleteFirst(familyNames),
+	}
+	var reason string
+	set := &cobra.Command{
+		Use:   "set FAMILY KEY QUOTA",
+		Short: "Set the limit of a key",
+		Long: `Set the limit of a key of a family, in the windows that have no quota of their own. The
+ledger keeps who set it, when and why.`,
+		Example: `  ingestor limits set client acme 6000 --reason "a larger plan"`,
+		Args:    console.Takes(3, 3, "a family, a key and its quota"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			n, err := strconv.ParseInt(args[2], 10, 64)
+			if err != nil || n < 1 {
+				return console.Usage("the quota must be a whole number above 0, as 6000, not %q\nTo remove a limit: ingestor limits rm FAMILY KEY", args[2])
+			}
+			return changeLimit(a, cmd, args[0], args[1], n, reason)
+		},
+		ValidArgsFunction: a.CompleteFirst(familyNames),
+	}
+	rm := &cobra.Command{
+		Use:   "rm FAMILY KEY",
+		Short: "Remove the limit of a key",
+		Long: `Remove the limit that was set for a key at run time. Then the limit of the price book
+holds again.`,
+		Example: "  ingestor limits rm client acme",
+		Args:    console.Takes(2, 2, "a family and a key"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return changeLimit(a, cmd, args[0], args[1], 0, reason)
+		},
+		ValidArgsFunction: a.CompleteFirst(familyNames),
+	}
+	for _, c := range []*cobra.Command{cmd, list, set, rm} {
+		a.WithOutput(c)
+	}
+	for _, c := range []*cobra.Command{set, rm} {
+		c.Flags().StringVar(&reason, "reason", "", "`text` that says why; it is kept with the limit")
+	}
+	for _, c := range []*cobra.Command{cmd, list} {
+		c.Flags().BoolVar(&history, "history", false, "list the last changes in place of the limits in force")
+	}
+	cmd.RunE = list.RunE
+	cmd.AddCommand(set, list, rm)
+	return cmd
+}
+
+// changeLimit sets the limit of a key, or removes it if n is 0.
+func changeLimit(a *session.Session, cmd *cobra.Command, family, key string, n int64, reason string) error {
+	by := "ingestor"
+	if u, err := user.Current(); err == nil {
+		by = cmp.Or(u.Username, by)
+	}
+	return a.WithLedger(cmd, func(ctx context.Context, l *quota.Ledger) error {
+		set, err := l.Admin().SetLimit(ctx, quota.KeyLimit{Family: family, Key: key, Quota: n, By: by, Reason: reason})
+		if err != nil {
+			return console.BadUsage(err)
+		}
+		shown := web.LimitOf(set)
+		return a.Print(shown, func(s *console.Sheet) {
+			if n == 0 {
+				s.Line("removed the limit of %s %s; the price book's holds again", console.Plain(family), console.Plain(key))
+				return
+			}
+			writeLimits(s, []web.KeyLimit{shown})
+		})
+	})
+}
+
+// setLimits reads the limits that are set, by family and key.
+func setLimits(ctx context.Context, l *quota.Ledger) ([]web.KeyLimit, error) {
+	const page = 10_000
+	found := []web.KeyLimit{}
+	for after := int64(0); ; {
+		all, err := l.Admin().KeyLimits(ctx, after, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, k := range all {
+			if after = k.Version; k.Quota > 0 {
+				found = append(found, web.LimitOf(k))
+			}
+		}
+		if len(all) < page {
+			slices.SortFunc(found, func(a, b web.KeyLimit) int { return cmp.Or(cmp.Compare(a.Family, b.Family), cmp.Compare(a.Key, b.Key)) })
+			return found, nil
+		}
+	}
+}
+
+// limitChanges reads the last changes of limits, the latest first.
+func limitChanges(ctx context.Context, l *quota.Ledger) ([]web.KeyLimit, error) {
+	all, err := l.Admin().LimitChanges(ctx, quota.MaxLimitChanges)
+	found := []web.KeyLimit{}
+	for _, k := range all {
+		found = append(found, web.LimitOf(k))
+	}
+	return found, err
+}
+
+// writeLimits shows limits that were set at run time.
+func writeLimits(s *console.Sheet, all []web.KeyLimit) {
+	var rows [][]string
+	for _, k := range all {
+		n := "removed"
+		if k.Quota > 0 {
+			n = view.Number(k.Quota)
+		}
+		rows = append(rows, []string{console.Plain(k.Family), console.Plain(k.Key), n, console.Plain(k.By), console.Stamp(k.At), console.Plain(k.Reason)})
+	}
+	s.Table(console.Columns("family", "key", ">quota", "set by", "at", "reason"), rows)
+}
+
+// mostShown is how many limits costs show lists after a price book.
+const mostShown = 100
+
+// showSetLimits shows the limits that take the place of the price book's, as comments after
+// the book. A book without families has none, unless it adopts limits. A missing ledger is not made.
+func showSetLimits(a *session.Session, cmd *cobra.Command, s *settings.Settings) error {
+	at, err := open.Parse(s.Ledger)
+	if a.Output == "json" || len(s.Book.Families) == 0 && !s.AdoptLimits || err != nil {
+		return nil
+	}
+	if _, err := os.Stat(at.File); at.Scheme == "memory" || at.Scheme == "sqlite" && err != nil {
+		return nil
+	}
+	var all []web.KeyLimit
+	err = a.WithLedger(cmd, func(ctx context.Context, l *quota.Ledger) (err error) {
+		all, err = setLimits(ctx, l)
+		return err
+	})
+	if err != nil && !errors.Is(err, quota.ErrNoLimits) {
+		a.Log.Warn("limits that were set at run time are not shown: the ledger cannot be read", "error", err)
+	}
+	all = slices.DeleteFunc(all, func(k web.KeyLimit) bool { return !inForce(s, &k) })
+	if len(all) == 0 {
+		return nil
+	}
+	var b strings.Builder
+	b.WriteString("\n# Limits that were set at run time take the place of those above:\n")
+	for i, k := range all {
+		if i == mostShown {
+			fmt.Fprintf(&b, "# and %s more; to list all: ingestor limits list\n", view.Number(int64(len(all)-i)))
+			break
+		}
+		why := ""
+		if k.Reason != "" {
+			why = ": " + console.Plain(k.Reason)
+		}
+		fmt.Fprintf(&b, "# %s %s: %s, by %s at %s%s\n", console.Plain(k.Family), console.Plain(k.Key), view.Number(k.Quota), console.Plain(k.By), console.Stamp(k.At), why)
+	}
+	_, err = io.WriteString(a.Stdout, b.String())
+	return err
+}
+
+// inForce reports whether the price book has a place for a limit that was set. It may have
+// changed since.
+func inForce(s *settings.Settings, k *web.KeyLimit) bool {
+	if f := s.Book.Families[k.Family]; f != nil {
+		_, err := f.WindowsOf(k.Key, k.Quota)
+		return err == nil
+	}
+	return s.AdoptLimits && s.Book.Upstreams[strings.TrimPrefix(k.Family, quota.LimitsOfUpstream)] != nil
+}
+
+// familyLimit is the limit of a key, and where it comes from.
+type familyLimit struct {
+	Key    string        `json:"key"` // "": of all keys without another limit
+	Limits string        `json:"limits"`
+	From   string        `json:"from"`
+	Set    *web.KeyLimit `json:"set,omitempty"`
+}
+
+// showFamily shows the limits of a family, and where each comes from.
+func showFamily(ctx context.Context, a *session.Session, l *quota.Ledger, f *book.Family) error {
+	set, err := setLimits(ctx, l)
+	if err != nil && !errors.Is(err, quota.ErrNoLimits) {
+		return err
+	}
+	const fromBook = "price book"
+	all := []familyLimit{{"", windowsOf(f.Windows), fromBook, nil}}
+	at := map[string]int{}
+	for _, key := range slices.Sorted(maps.Keys(f.Overrides)) {
+		at[key] = len(all)
+		all = append(all, familyLimit{key, windowsOf(f.Overrides[key]), fromBook, nil})
+	}
+	for _, k := range set {
+		if k.Family != f.Name {
+			continue
+		}
+		windows, err := f.WindowsOf(k.Key, k.Quota)
+		if err != nil {
+			a.Log.Warn("a limit that was set does not fit the price book any more, which has the key's limit", "family", k.Family, "error", err)
+			continue
+		}
+		one := familyLimit{k.Key, windowsOf(windows), "set at run time by " + k.By, &k}
+		if i, listed := at[k.Key]; listed {
+			all[i] = one
+			continue
+		}
+		all = append(all, one)
+	}
+	return a.Print(all, func(s *console.Sheet) {
+		var rows [][]string
+		for _, one := range all {
+			row := []string{cmp.Or(console.Plain(one.Key), "(any other key)"), one.Limits, console.Plain(one.From), "", ""}
+			if one.Set != nil {
+				row[3], row[4] = console.Stamp(one.Set.At), console.Plain(one.Set.Reason)
+			}
+			rows = append(rows, row)
+		}
+		s.Table(console.Columns("key of "+f.Name, "limit", "from", "at", "reason"), rows)
+	})
+}
+
+// windowsOf writes limits as 60 in 1m.
+func windowsOf(windows []book.Window) (text string) {
+	for i, w := range windows {
+		if i > 0 {
+			text += ", "
+		}
+		text += fmt.Sprintf("%s in %s", view.Number(w.Quota), w.Spec)
+	}
+	return text
+}
+
+func familyNames(s *settings.Settings) []string { return slices.Sorted(maps.Keys(s.Book.Families)) }

@@ -1,0 +1,164 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/open"
+)
+
+func QuotaCommand(a *session.Session) *cobra.Command {
+	cmd := a.WithOutput(&cobra.Command{
+		Use:   "quota",
+		Short: "Show what is left of each pool, and when units come back",
+		Long: `Show the pools of the price book. For each window: the units used, the limit (quota less
+headroom), the units that come back next, and the next reset. Blocks are shown too. The
+command asks only the ledger and spends nothing.`,
+		Example: `  ingestor quota
+  ingestor quota --output json
+  ingestor quota spend --by job,region --since 7d
+  ingestor quota adjust youtube/units 250 --reason "tried things out in the console"`,
+		Args: console.Known,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.WithLedger(cmd, func(ctx context.Context, l *quota.Ledger) error { return showQuota(ctx, a, l) })
+		},
+	})
+	cmd.AddCommand(spendCommand(a), blockCommand(a), unblockCommand(a), adjustCommand(a))
+	return cmd
+}
+
+func showQuota(ctx context.Context, a *session.Session, l *quota.Ledger) error {
+	all, err := readUsage(ctx, a, l)
+	if err != nil {
+		return err
+	}
+	views := view.Pools(all)
+	return a.Print(views, func(s *console.Sheet) {
+		s.Line("%s", s.In(console.Faint, "ledger "+open.Shown(a.Loaded.Ledger)))
+		quotaTable(s, views)
+	})
+}
+
+// readUsage reads the usage of all pools. If the price book is older than the ledger's, it
+// prints a warning, and returns the usage with the limits of the older book. Reading
+// changes nothing.
+func readUsage(ctx context.Context, a *session.Session, l *quota.Ledger) ([]quota.Usage, error) {
+	all, err := l.View().Usage(ctx, "", "")
+	var stale *quota.StaleBookError
+	if !errors.As(err, &stale) {
+		return all, err
+	}
+	mine := l.Book().Revision
+	for errors.As(err, &stale) {
+		newer := *l.Book()
+		newer.Revision = stale.Stored + 1
+		if err := l.SetBook(&newer); err != nil {
+			return nil, err
+		}
+		all, err = l.View().Usage(ctx, "", "")
+	}
+	if err == nil {
+		book := cmp.Or(a.Loaded.Costs, "the built-in price book")
+		fmt.Fprintf(a.Stderr, "ingestor: warning: %s has revision %d, and the ledger has seen revision %d; the limits shown are those of revision %[2]d\n"+
+			"If %[1]s is the newer one, raise its `revision` to %[4]d\n", book, mine, stale.Stored, stale.Stored+1)
+	}
+	return all, err
+}
+
+// quotaTable shows pools with their windows.
+func quotaTable(s *console.Sheet, pools []view.Pool) {
+	switch {
+	case s.Width == 0:
+		writeWindows(s, pools, true)
+	case s.Width < wide:
+		narrowQuota(s, pools)
+	default:
+		writeWindows(s, pools, false)
+	}
+	for _, p := range pools {
+		if p.Blocked != nil {
+			s.Line("\n%s", s.In(console.Bad, p.Pool+" "+view.Shut(p.BlockedBy)+" until "+console.Stamp(*p.Blocked)+" ("+console.Span(p.Blocked.Sub(p.LedgerAt))+"): "+console.Plain(p.Reason)))
+			s.Line("The block ends by itself. To end it now: ingestor quota unblock %s", p.Pool)
+		}
+	}
+}
+
+// writeWindows writes a row for each window. The pool is a column, or a title above its rows.
+func writeWindows(s *console.Sheet, pools []view.Pool, pool bool) {
+	var columns []console.Column
+	title, indent := "  window", "  "
+	if pool {
+		columns = append(columns, console.Column{Name: "pool"})
+		title, indent = "window", ""
+	}
+	columns = append(columns, console.Column{Name: title}, console.Column{},
+		console.Column{Name: "used", Right: true}, console.Column{Name: "limit", Right: true}, console.Column{Name: "quota", Right: true},
+		console.Column{Name: "headroom", Right: true}, console.Column{Name: "back next"}, console.Column{Name: "reset in"})
+	var rows [][]string
+	for _, p := range pools {
+		if !pool {
+			rows = append(rows, []string{p.Pool})
+		}
+		for i, w := range p.Windows {
+			back, reset := nextUnits(&w, p.LedgerAt)
+			row := []string{indent + p.Name(i), s.Bar(w.Used, w.Limit), view.Number(w.Used), view.Number(w.Limit), view.Number(w.Quota), view.Number(w.Headroom), back, reset}
+			if pool {
+				row = append([]string{p.Pool}, row...)
+			}
+			rows = append(rows, row)
+		}
+	}
+	s.Table(columns, rows)
+	for _, p := range pools {
+		for i, w := range p.Windows {
+			if own := w.OwnLimit(); own != "" {
+				s.Line("%s, %s: %s.", p.Pool, p.Name(i), own)
+			}
+		}
+	}
+}
+
+// nextUnits says which units come back next, and how long it is until the reset.
+func nextUnits(w *view.Window, now time.Time) (back, reset string) {
+	if w.NextAt != nil {
+		back = "+" + view.Number(w.NextUnits) + " in " + console.Span(w.NextAt.Sub(now))
+	}
+	if w.ResetAt != nil {
+		reset = console.Span(w.ResetAt.Sub(now))
+	}
+	return back, reset
+}
+
+// wide is the width from which a row for each window fits.
+const wide = 80
+
+// narrowQuota writes pools for a narrow terminal.
+func narrowQuota(s *console.Sheet, pools []view.Pool) {
+	for _, p := range pools {
+		s.Line("%s", s.In(console.Bold, s.Cut(p.Pool, s.Width)))
+		for i, w := range p.Windows {
+			s.Line("  %s %s  %s of %s", s.Bar(w.Used, w.Limit), p.Name(i), view.Number(w.Used), view.Number(w.Limit))
+			about := "quota " + view.Number(w.Quota) + ", headroom " + view.Number(w.Headroom)
+			back, reset := nextUnits(&w, p.LedgerAt)
+			if back != "" {
+				about += "; " + back
+			}
+			if reset != "" {
+				about += "; reset in " + reset
+			}
+			if own := w.OwnLimit(); own != "" {
+				about += "; " + own
+			}
+			s.Text.WriteString("  " + s.In(console.Faint, s.Wrap(about, 2)) + "\n")
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package metrics
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// Metrics from the ledger. Upstream, account and pool together name a pool.
+var (
+	ledgerUp     = gauge("headroom_ledger_up", "Whether the ledger answered.")
+	bookRevision = gauge("headroom_book_revision", "The revision of the price book in use.")
+
+	poolBlocked      = gauge("headroom_pool_blocked", "Whether the pool is shut, by the upstream or by a person.", "upstream", "account", "pool")
+	poolBlockedUntil = gauge("headroom_pool_blocked_until_timestamp_seconds", "When the block of the pool ends; 0 if it is open.", "upstream", "account", "pool")
+
+	windowUsed     = gauge("headroom_window_used_units", "Units that count in the window now.", "upstream", "account", "pool", "window")
+	windowLimit    = gauge("headroom_window_limit_units", "Units that ordinary calls may use of the window: its quota less the headroom.", "upstream", "account", "pool", "window")
+	windowQuota    = gauge("headroom_window_quota_units", "Units that the upstream grants in the window.", "upstream", "account", "pool", "window")
+	windowHeadroom = gauge("headroom_window_headroom_units", "Units of the window that ordinary calls leave free.", "upstream", "account", "pool", "window")
+	windowNext     = gauge("headroom_window_next_units", "Units that come back next.", "upstream", "account", "pool", "window")
+	windowNextAt   = gauge("headroom_window_next_timestamp_seconds", "When units come back next; 0 if none will.", "upstream", "account", "pool", "window")
+	windowResetAt  = gauge("headroom_window_reset_timestamp_seconds", "When all units that count in the window now are free again.", "upstream", "account", "pool", "window")
+
+	spendUnits = gauge("headroom_spend_today_units", "Units spent in this day of the pool's calendar, by labels; the smallest of many as other.", "upstream", "account", "pool", "method", "job", "region", "class")
+	spendCalls = gauge("headroom_spend_today_calls", "Calls paid for in this day of the pool's calendar, by labels; the smallest of many as other.", "upstream", "account", "pool", "method", "job", "region", "class")
+)
+
+// readLedger reads the pools and the spend of today.
+func readLedger(ctx context.Context, src *view.Sources) (r readings, err error) {
+	r.add(bookRevision, float64(src.Ledger.Book().Revision))
+	pools, err := src.Ledger.View().Usage(ctx, "", "")
+	if err != nil {
+		return nil, err
+	}
+	for i := range pools {
+		if i > 0 && pools[i].Keys > 0 && sameName(pools[i].Pool, pools[i-1].Pool) {
+			continue // of a keyed pool, the fullest key comes first; nothing bounds the names of keys
+		}
+		r.pool(&pools[i])
+	}
+	spent, err := src.Ledger.View().Spend(ctx, quota.SpendQuery{Since: pools[0].Now})
+	if err != nil {
+		return nil, err
+	}
+	r.spend(spent)
+	return r, nil
+}
+
+// pool adds the state of a pool.
+func (r *readings) pool(u *quota.Usage) {
+	of := []string{u.Pool.Upstream, u.Pool.Account, u.Pool.Name}
+	blocked, until := 0.0, 0.0
+	if u.Blocked.After(u.Now) {
+		blocked, until = 1, instant(u.Blocked)
+	}
+	r.add(poolBlocked, blocked, of...)
+	r.add(poolBlockedUntil, until, of...)
+	for _, w := range u.Allowances {
+		of := append(slices.Clip(of), w.Window)
+		r.add(windowUsed, float64(w.Used), of...)
+		r.add(windowLimit, float64(w.Limit), of...)
+		r.add(windowQuota, float64(w.Quota), of...)
+		r.add(windowHeadroom, float64(w.Headroom), of...)
+		r.add(windowNext, float64(w.NextUnits), of...)
+		r.add(windowNextAt, instant(w.NextAt), of...)
+		r.add(windowResetAt, instant(w.ResetAt), of...)
+	}
+}
+
+// sameName reports whether two pages are of one pool.
+func sameName(a, b quota.Pool) bool {
+	a.Key, b.Key = "", ""
+	return a == b
+}
+
+// maxSpenders bounds the sets of labels of a pool, because callers choose the names of
+// their jobs.
+const maxSpenders = 300
+
+// spender is a set of labels of a pool.
+type spender struct {
+	pool                       quota.Pool
+	method, job, region, class string
+}
+
+// spend adds the spend of each set of labels, up to a bound for each pool. It leaves out
+// the reasons of corrections, which are free text.
+func (r *readings) spend(all []quota.Spent) {
+	sums := map[spender]quota.Spent{}
+	for _, s := range all {
+		l := s.Labels
+		key := spender{s.Pool, l.Method, l.Job, l.Region, l.Class}
+		sum := sums[key]
+		sums[key] = quota.Spent{Pool: s.Pool, Labels: l, Units: sum.Units + s.Units, Calls: sum.Calls + s.Calls}
+	}
+	for key, s := range largest(sums) {
+		of := []string{key.pool.Upstream, key.pool.Account, key.pool.Name, key.method, key.job, key.region, key.class}
+		r.add(spendUnits, float64(s.Units), of...)
+		r.add(spendCalls, float64(s.Calls), of...)
+	}
+}
+
+// largest keeps the largest sums of each pool and adds up the others.
+func largest(sums map[spender]quota.Spent) map[spender]quota.Spent {
+	order := make([]spender, 0, len(sums))
+	for key := range sums {
+		order = append(order, key)
+	}
+	slices.SortFunc(order, func(a, b spender) int {
+		return cmp.Compare(sums[b].Units, sums[a].Units)
+	})
+	kept, counts := map[spender]quota.Spent{}, map[quota.Pool]int{}
+	for _, key := range order {
+		s := sums[key]
+		if counts[key.pool]++; counts[key.pool] > maxSpenders {
+			o := quota.OtherLabels
+			key = spender{key.pool, o.Method, o.Job, o.Region, o.Class}
+		}
+		sum := kept[key]
+		kept[key] = quota.Spent{Units: sum.Units + s.Units, Calls: sum.Calls + s.Calls}
+	}
+	return kept
+}

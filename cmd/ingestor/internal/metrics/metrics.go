@@ -1,0 +1,197 @@
+// Package metrics reports the state of a ledger and a catalog, and the decisions of this
+// process's ledger, to Prometheus.
+//
+// Metrics named ingestor_ come from the catalog, and those named headroom_ from the ledger.
+// A scrape reads pools, spend, runs and freshness, so it includes the work of other
+// processes. Counters and the histogram cover this process only. Times are timestamps, not
+// ages, because a file may be read later than it is written.
+//
+// No label holds text from outside, such as a client's address, a query or a title. The
+// number of values that callers choose is bounded.
+package metrics
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/observe/prom"
+)
+
+// Options are the settings of [New]; nil is legal.
+type Options struct {
+	Log *slog.Logger // nil: slog.Default()
+
+	// Timeout bounds the wait for the ledger and the catalog; zero is 5s. One that does
+	// not answer in time is reported as down.
+	Timeout time.Duration
+
+	// Share is how long those who scrape are given the same answer; zero is 1s, and less
+	// is not at all.
+	Share time.Duration
+}
+
+// Metrics serves metrics and writes them to a file. It is the [quota.Observer] of the
+// ledger whose decisions it counts. It is safe for concurrent use.
+type Metrics struct {
+	*prom.Decisions
+	sources atomic.Pointer[view.Sources]
+	state   *prometheus.Registry // from the ledger, the catalog and the fleet
+	process *prometheus.Registry // of this process
+	away    turnedAway
+
+	log     *slog.Logger
+	timeout time.Duration
+	all     *shared
+}
+
+var _ quota.Observer = (*Metrics)(nil)
+
+// New returns metrics that count decisions. To read a ledger and a catalog too, give it
+// their sources: see [Metrics.SetSources].
+func New(o *Options) *Metrics {
+	if o == nil {
+		o = &Options{}
+	}
+	m := &Metrics{
+		Decisions: prom.New(), log: o.Log, timeout: o.Timeout,
+		state: prometheus.NewRegistry(), process: prometheus.NewRegistry(), away: newTurnedAway(),
+	}
+	if m.log == nil {
+		m.log = slog.Default()
+	}
+	if m.timeout == 0 {
+		m.timeout = 5 * time.Second
+	}
+	m.all = &shared{Gatherer: prometheus.Gatherers{m.state, m.process}, share: cmp.Or(o.Share, time.Second)}
+	m.state.MustRegister(state{m})
+	m.process.MustRegister(m.Decisions, m.away.connections, m.away.requests, m.away.accepts)
+	m.process.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// SetSources replaces the ledger and the catalog, if there is one, that the next scrape reads.
+// The outcomes of its decisions are there from now on, at 0.
+func (m *Metrics) SetSources(src view.Sources) {
+	m.sources.Store(&src)
+	if src.Ledger != nil {
+		m.Expect(src.Ledger.Book())
+	}
+}
+
+// maxScrapes bounds how many answers with chosen metrics are made at once; further scrapes of
+// that kind get status 503.
+const maxScrapes = 40
+
+// Handler serves all metrics to Prometheus, or those that a request names.
+func (m *Metrics) Handler() http.Handler {
+	o := promhttp.HandlerOpts{
+		ErrorLog:           slog.NewLogLogger(m.log.Handler(), slog.LevelError),
+		ErrorHandling:      promhttp.ContinueOnError,
+		DisableCompression: true, // kept answers are
+	}
+	all := promhttp.HandlerFor(m.all, o)
+	o.MaxRequestsInFlight = maxScrapes
+	return m.all.text(all, promhttp.HandlerFor(m.all, o))
+}
+
+// WriteFile replaces a file for node_exporter's textfile collector in one step. The file
+// has the metrics from the ledger and the catalog. It has no counters, which would be
+// useless after the process ends.
+func (m *Metrics) WriteFile(path string) error {
+	if err := prometheus.WriteToTextfile(path, m.state); err != nil {
+		return fmt.Errorf("write the metrics: %w", err)
+	}
+	return nil
+}
+
+// state reads the ledger and the catalog at each scrape.
+type state struct{ *Metrics }
+
+// Describe implements [prometheus.Collector].
+func (s state) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range gauges {
+		to <- d
+	}
+}
+
+// Collect implements [prometheus.Collector]. If the ledger or the catalog cannot be read,
+// all its metrics are missing and it is reported as down.
+func (s state) Collect(to chan<- prometheus.Metric) {
+	src := s.sources.Load()
+	if src == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
+	defer cancel()
+	type source struct {
+		up   *prometheus.Desc
+		read func(context.Context, *view.Sources) (readings, error)
+	}
+	sources := map[string]source{"ledger": {ledgerUp, readLedger}}
+	if src.Catalog != nil {
+		sources["catalog"] = source{catalogUp, readCatalog}
+	}
+	if src.Fleet != nil {
+		sources["fleet"] = source{fleetUp, readFleet}
+	}
+	if src.Counting != nil {
+		var found readings
+		found.counting(src.Counting.State())
+		for _, one := range found {
+			to <- one
+		}
+	}
+	var all sync.WaitGroup
+	for name, source := range sources {
+		all.Go(func() {
+			found, err := source.read(ctx, src)
+			up := 1.0
+			if err != nil {
+				s.log.Warn("metrics: the "+name+" cannot be read", "error", err)
+				found, up = nil, 0
+			}
+			found.add(source.up, up)
+			for _, one := range found {
+				to <- one
+			}
+		})
+	}
+	all.Wait()
+}
+
+// gauges lists the metrics of state.
+var gauges []*prometheus.Desc
+
+// gauge adds a metric to them.
+func gauge(name, help string, labels ...string) *prometheus.Desc {
+	d := prometheus.NewDesc(name, help, labels, nil)
+	gauges = append(gauges, d)
+	return d
+}
+
+// readings are values that were read.
+type readings []prometheus.Metric
+
+func (r *readings) add(d *prometheus.Desc, value float64, labels ...string) {
+	*r = append(*r, prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...))
+}
+
+// instant returns a time in the form of Prometheus; zero means never.
+func instant(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.Unix())
+}

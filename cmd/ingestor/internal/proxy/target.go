@@ -1,0 +1,244 @@
+package proxy
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota/book"
+)
+
+// target is where a call goes.
+type target struct {
+	costs    *book.Book
+	upstream *book.Upstream
+	segment  string // of the path: the upstream, or the upstream@host
+	host     string // of the upstream; "" until place has found it
+	path     string // escaped
+	match    book.Match
+	keyed    bool // it gets the key of the proxy
+}
+
+// scheme returns how the host of a call is called.
+func (t *target) scheme() string { return schemeOf(t.host) }
+
+// schemeOf returns how a host of the price book is called: one on this machine without TLS.
+func schemeOf(host string) string {
+	if loopback(host) {
+		return "http"
+	}
+	return "https"
+}
+
+// find reads the upstream and the path of a call. The rest of it waits for the token.
+func (c *call) find(costs *book.Book) error {
+	c.costs = costs
+	r := c.request
+	c.path = r.URL.EscapedPath()
+	if r.Method == http.MethodConnect || r.URL.Host != "" || r.URL.Scheme != "" || r.URL.Opaque != "" || !strings.HasPrefix(r.RequestURI, "/") {
+		return refusef(http.StatusBadRequest, "request", "send a path of this proxy, not a whole URL; set the base URL of the SDK, not its proxy")
+	}
+	segment, rest, more := strings.Cut(strings.TrimPrefix(c.path, "/"), "/")
+	name, host, hosted := strings.Cut(segment, "@")
+	if !isClean(r.RequestURI, strings.TrimPrefix(c.path, "/")) {
+		return refusef(http.StatusBadRequest, "request", "the path is not in clean form: write it without //, dots for folders and escaped slashes")
+	}
+	c.upstream = costs.Upstreams[name]
+	if strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+		return refusef(http.StatusBadRequest, "request", "this proxy does not pass on WebSockets")
+	}
+	if c.upstream == nil || hosted && host == "" || !more {
+		c.upstream = nil
+		return errNoUpstream
+	}
+	if whole := c.path; !hosted && !c.lists("/"+rest) && c.lists(whole) { // see sole
+		rest = whole[1:]
+	}
+	c.segment, c.path = segment, "/"+rest
+	c.host = host
+	return nil
+}
+
+var errNoUpstream = refusef(http.StatusNotFound, "unknown", "the path begins with none of the upstreams of the price book; send /UPSTREAM/PATH")
+
+// lists reports whether a path is one of a listed method, at the usual host of the upstream.
+func (c *call) lists(path string) bool {
+	c.match = c.costs.Match(c.request.Method, usualHost(c.upstream, c.labels.Account, path), path)
+	return c.match.Upstream == c.upstream && c.match.Route != nil
+}
+
+// sole is find for SDKs that keep only the host of their base URL, such as Google's: a path
+// without an upstream is one of the only upstream that the token may call. If the path
+// begins with the name of the upstream by itself, as /youtube/v3 does, find knows it.
+func (c *call) sole() error {
+	if len(c.token.Upstreams) != 1 {
+		return errNoUpstream
+	}
+	if c.upstream = c.costs.Upstreams[c.token.Upstreams[0]]; c.upstream == nil { // of an old book
+		return errNoUpstream
+	}
+	c.segment, c.path = c.upstream.Name, c.request.URL.EscapedPath()
+	return nil
+}
+
+// isClean reports whether every server reads the rest of a path alike.
+func isClean(uri, rest string) bool {
+	path, _, _ := strings.Cut(uri, "?")
+	if !strings.HasSuffix(path, "/"+rest) || strings.ContainsAny(path, "\\#") { // it was escaped anew
+		return false
+	}
+	parts := strings.Split(rest, "/")
+	for i, part := range parts {
+		plain, err := url.PathUnescape(part)
+		last := i == len(parts)-1
+		folder, _, _ := strings.Cut(plain, ";") // some servers drop what follows
+		if err != nil || folder == "." || folder == ".." || plain == "" && !last {
+			return false
+		}
+		for _, c := range []byte(plain) {
+			if c == '/' || c == '\\' || c < ' ' || c == 0x7f {
+				return false
+			}
+		}
+		if again, err := url.PathUnescape(plain); err == nil && again != plain { // escaped twice
+			return false
+		}
+	}
+	return true
+}
+
+// place finds the host of a call, and its method. Only hosts of the price book are called.
+func (c *call) place() error {
+	if c.host == "" {
+		c.host = usualHost(c.upstream, c.labels.Account, c.path)
+	}
+	c.match = c.costs.MatchAgain(&c.match, c.request.Method, c.host, c.path) // find has mostly done it
+	if c.match.Upstream != c.upstream || !c.listed(c.host) {
+		return refusef(http.StatusNotFound, "unknown", "the price book has no host of %s for this path", c.upstream.Name)
+	}
+	listed := c.match.Route != nil
+	if needsKey := c.upstream.Key.Header != "" && !c.upstream.Key.Pass; needsKey && !listed {
+		return refusef(http.StatusBadRequest, "unpriced", "the price book lists no method for %s %s, and only listed methods get the key of %s; add one with this route to its methods", c.request.Method, c.path, c.upstream.Name)
+	}
+	c.keyed = listed && !c.upstream.Key.Pass
+	return nil
+}
+
+// usualHost returns the first host of an upstream that has the path. If the first label of
+// its name is the account, it is that of the account. Without one it returns "".
+func usualHost(u *book.Upstream, account, path string) string {
+	for _, entry := range u.Hosts {
+		host, prefix, _ := strings.Cut(entry, "/")
+		if prefix != "" && !strings.HasPrefix(path, "/"+prefix) {
+			continue
+		}
+		suffix, wild := strings.CutPrefix(host, "*")
+		if !wild {
+			return host
+		}
+		if u.AccountFrom.Host == 1 && isLabel(account) {
+			return account + suffix
+		}
+	}
+	return ""
+}
+
+// Address returns the address of an escaped path of an upstream, or "" if the price book has
+// no host for it.
+func Address(u *book.Upstream, account, path string) string {
+	host := usualHost(u, account, path)
+	if host == "" {
+		return ""
+	}
+	return schemeOf(host) + "://" + host + path
+}
+
+// listed reports whether a host is one of the upstream's, with just the port that the book
+// names.
+func (c *call) listed(whole string) bool {
+	return slices.ContainsFunc(c.upstream.Hosts, func(entry string) bool {
+		host, _, _ := strings.Cut(entry, "/")
+		if suffix, wild := strings.CutPrefix(host, "*"); wild {
+			label, under := strings.CutSuffix(whole, suffix)
+			return under && isLabel(label)
+		}
+		return host == whole
+	})
+}
+
+// isLabel reports whether a text may be a label of a host.
+func isLabel(text string) bool {
+	return text != "" && len(text) <= 63 && strings.Trim(text, "-") == text &&
+		!strings.ContainsFunc(text, func(c rune) bool {
+			return (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_'
+		})
+}
+
+// method returns the name of a call's method.
+func (c *call) method() string {
+	if c.match.Method == nil {
+		return ""
+	}
+	return c.match.Method.Name
+}
+
+// checkSite refuses requests that a web page makes a browser send: to this machine under a foreign
+// name, or from a foreign page. A page on another port of this machine is foreign, too.
+func (h *Handler) checkSite(r *http.Request) error {
+	named := func(host string) bool { return strings.EqualFold(host, hostname(r.Host)) }
+	_, port, err := net.SplitHostPort(r.Host)
+	odd := err == nil && strings.Trim(port, "0123456789") != ""
+	if odd || !loopback(r.Host) && !slices.ContainsFunc(h.hosts, named) {
+		return refusef(http.StatusMisdirectedRequest, "host", "this proxy answers only requests to localhost and to the hosts that its setting hosts names")
+	}
+	for _, site := range r.Header["Sec-Fetch-Site"] {
+		if site != "none" && site != "same-origin" {
+			return errForeignPage
+		}
+	}
+	for _, origin := range r.Header["Origin"] {
+		if from, err := url.Parse(origin); err != nil || from.Host == "" || !strings.EqualFold(from.Host, r.Host) {
+			return errForeignPage
+		}
+	}
+	return nil
+}
+
+var errForeignPage = refusef(http.StatusForbidden, "cross_site", "a page of another site sent this request")
+
+// loopback reports whether a host, with or without a port, is a name of this machine.
+func loopback(host string) bool {
+	name := hostname(host)
+	if strings.EqualFold(name, "localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(name)
+	return err == nil && addr.IsLoopback()
+}
+
+// hostname returns a host without its port.
+func hostname(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+}
+
+// refusal is a request that the proxy does not pass on.
+type refusal struct {
+	status  int
+	kind    string
+	message string
+	after   time.Duration // that the program should wait; 0: it need not try again
+}
+
+func refusef(status int, kind, format string, args ...any) *refusal {
+	return &refusal{status: status, kind: kind, message: fmt.Sprintf(format, args...)}
+}
+
+func (r *refusal) Error() string { return r.message }

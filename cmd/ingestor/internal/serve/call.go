@@ -1,0 +1,311 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/proxy"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/internal/charged"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/meter"
+)
+
+// callFlags are the flags of ingestor call.
+type callFlags struct {
+	class, account, data string
+	wait                 time.Duration
+}
+
+const (
+	// callJob is the job of calls made by hand, in the spend.
+	callJob = "call"
+	// manualClass is the class of calls made by hand, if the price book has it.
+	manualClass = "manual"
+)
+
+func CallCommand(a *session.Session) *cobra.Command {
+	var f callFlags
+	cmd := &cobra.Command{
+		Use:   "call METHOD [NAME=VALUE...]",
+		Short: "Make one metered call, and show what it cost",
+		Long: `Make one call of an upstream, and write its answer to standard output. The call is
+metered like any other. What it cost goes to standard error.
+
+METHOD is a method of the price book, or UPSTREAM/METHOD if several upstreams have it. A
+NAME of its route takes the VALUE as a part of the path. All others are parameters of the
+query. --data is the body.
+
+The call has the class manual if the price book has it, which may use the headroom: that is
+what headroom is for. In the spend, its job is call.
+
+Exit codes: 0 done; 75 the units are missing; 77 credential; 69 the ledger or the upstream
+is down; 1 the upstream answered with an error.`,
+		Example: `  ingestor call videos.list part=id id=dQw4w9WgXcQ
+  ingestor call videos.list part=snippet chart=mostPopular regionCode=DE --class manual --wait 1m
+  ingestor call messages.create --costs builtin/anthropic --data body.json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return console.Usage("%s needs a method\nTo list all methods: ingestor costs show", cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE:              func(cmd *cobra.Command, args []string) error { return callMethod(a, cmd, &f, args[0], args[1:]) },
+		ValidArgsFunction: a.CompleteFirst(session.MethodNames),
+	}
+	cmd.Flags().StringVar(&f.class, "class", "", "`class` of the call (default manual, if the price book has it)")
+	cmd.Flags().StringVar(&f.account, "account", "", "`account` that is charged (default the one called default)")
+	cmd.Flags().StringVar(&f.data, "data", "", "`file` with the body of the request; - is standard input")
+	cmd.Flags().DurationVar(&f.wait, "wait", 0, "longest `duration` to wait for units (default 0s)")
+	return cmd
+}
+
+func callMethod(a *session.Session, cmd *cobra.Command, f *callFlags, method string, args []string) error {
+	var u *book.Upstream
+	var m *book.Method
+	var req *http.Request
+	ready := func(s *settings.Settings) (err error) {
+		if u, m, err = methodOf(s.Book, method); err != nil {
+			return err
+		}
+		if _, has := u.Classes[manualClass]; has && !cmd.Flags().Changed("class") {
+			f.class = manualClass
+		}
+		req, err = f.request(cmd.Context(), a.Stdin, u, m, args)
+		return err
+	}
+	return a.WithMeter(cmd, console.ExitFailed, ready, func(ctx context.Context, s *settings.Settings, l *quota.Ledger, _ *console.Closers) error {
+		return makeCall(ctx, a, s, l, f, u, m, req)
+	})
+}
+
+// makeCall makes the call, and shows its answer while it comes.
+func makeCall(ctx context.Context, a *session.Session, s *settings.Settings, l *quota.Ledger, f *callFlags, u *book.Upstream, m *book.Method, req *http.Request) error {
+	keys, err := s.AllKeys()
+	if err != nil {
+		return err
+	}
+	if err := f.checkKey(keys, u); err != nil {
+		return err
+	}
+	var key string
+	for name, source := range keys {
+		keys[name] = func(ctx context.Context) (_ string, err error) {
+			key, err = source(ctx)
+			return key, err
+		}
+	}
+	t, err := meter.New(l, &meter.Options{Base: session.BaseOfAll(s), Logger: a.Log, Keys: keys, MaxWait: f.wait})
+	if err != nil {
+		return err
+	}
+	recorded, record := charged.With(req.Context())
+	resp, err := f.send(req.WithContext(recorded), a.Traces.Calls(l, t))
+	if err != nil {
+		return errors.Join(err, t.Flush(ctx))
+	}
+	err = showAnswer(a, resp, key)
+	if failed := t.Flush(ctx); failed != nil {
+		return errors.Join(err, failed)
+	}
+	fmt.Fprintf(a.Stderr, "%s cost %s\n", m.Name, costOf(record.Units()))
+	if status := resp.StatusCode; err == nil && status >= http.StatusBadRequest {
+		return &console.Exit{Code: console.ExitFailed, Err: fmt.Errorf("the upstream answered with status %d %s", status, http.StatusText(status))}
+	}
+	return err
+}
+
+// checkKey returns an error if the call's account has no key, and others of its upstream do.
+func (f *callFlags) checkKey(keys map[string]meter.KeySource, u *book.Upstream) error {
+	account := cmp.Or(f.account, quota.DefaultAccount)
+	name, others := u.Name+"@"+account, false
+	for key := range keys {
+		upstream, owner, named := strings.Cut(key, "@")
+		if upstream != u.Name {
+			continue
+		}
+		if others = true; !named && account == quota.DefaultAccount || owner == account || owner == book.OtherAccounts && u.AnyAccount {
+			return nil
+		}
+	}
+	switch {
+	case !others || account == quota.DefaultAccount && u.AccountFrom != (book.AccountFrom{}): // the host may name the account
+		return nil
+	case account == quota.DefaultAccount:
+		name = u.Name
+	}
+	remedy := fmt.Sprintf("keys: {%q: {file: FILE}}", name)
+	if u.Name == settings.Metered {
+		remedy = fmt.Sprintf("accounts: {%s: {key_file: FILE}}", account)
+	}
+	return &console.Exit{Code: console.ExitCredential, Err: fmt.Errorf("the account %s of %s has no key\nAdd it to ingestor.yaml: %s", account, u.Name, remedy)}
+}
+
+// showAnswer writes an answer to standard output while it comes, whatever its size. It may
+// repeat the key, which is left out.
+func showAnswer(a *session.Session, resp *http.Response, key string) error {
+	_, err := io.Copy(a.Stdout, proxy.Hide(resp, key))
+	var unwritten *os.PathError
+	if err != nil && !errors.As(err, &unwritten) {
+		err = &console.Exit{Code: console.ExitDown, Err: fmt.Errorf("the answer broke off: %w", err)}
+	}
+	return errors.Join(err, resp.Body.Close())
+}
+
+// methodOf returns the method of a name, or of an upstream/name.
+func methodOf(b *quota.Book, name string) (*book.Upstream, *book.Method, error) {
+	if upstream, method, named := strings.Cut(name, "/"); named {
+		if u := b.Upstreams[upstream]; u != nil && u.Methods[method] != nil {
+			return u, u.Methods[method], nil
+		}
+	}
+	return session.FindMethod(b, name)
+}
+
+// request makes the request of a call by the first route of its method.
+func (f *callFlags) request(ctx context.Context, stdin io.Reader, u *book.Upstream, m *book.Method, args []string) (*http.Request, error) {
+	if len(m.Routes) == 0 {
+		return nil, console.Usage("method %s has no route in the price book, so it cannot be called over HTTP", m.Name)
+	}
+	values := url.Values{}
+	for _, arg := range args {
+		name, value, is := strings.Cut(arg, "=")
+		if !is || name == "" {
+			return nil, console.Usage("%q is not NAME=VALUE, as id=abc", arg)
+		}
+		if name == u.Key.Query {
+			return nil, console.Usage("leave %s out: the key is added, and a URL would show it", name)
+		}
+		values.Add(name, value)
+	}
+	route := m.Routes[0]
+	path, err := pathOf(route.Path, values)
+	if err != nil {
+		return nil, err
+	}
+	address := proxy.Address(u, f.account, path)
+	if address == "" {
+		return nil, console.Usage("the price book has no host of %s for this call\nName the account that its host is called by: --account NAME", u.Name)
+	}
+	if len(values) > 0 {
+		address += "?" + values.Encode()
+	}
+	body, err := f.body(stdin)
+	if err != nil {
+		return nil, err
+	}
+	verb := route.Verb
+	if verb == "*" {
+		verb = http.MethodGet
+	}
+	ctx = meter.WithJob(ctx, callJob)
+	if u.AccountFrom == (book.AccountFrom{}) && f.account != "" {
+		ctx = meter.WithAccount(ctx, f.account)
+	}
+	req, err := http.NewRequestWithContext(ctx, verb, address, body)
+	if err != nil {
+		return nil, console.Usage("%w", err)
+	}
+	if f.account != "" && u.AccountFrom.Header != "" {
+		req.Header.Set(u.AccountFrom.Header, f.account)
+	}
+	if f.data != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("User-Agent", "headroom-ingestor")
+	return req, nil
+}
+
+// pathOf fills in the names of a route, and removes them from the values.
+func pathOf(route string, values url.Values) (string, error) {
+	parts := strings.Split(route, "/")
+	for i, part := range parts {
+		inner, after, is := strings.Cut(strings.TrimPrefix(part, "{"), "}")
+		if !strings.HasPrefix(part, "{") || !is {
+			continue
+		}
+		name := strings.TrimSuffix(inner, "...")
+		given := values.Get(name)
+		if given == "" {
+			return "", console.Usage("the route %s needs %s=VALUE", route, name)
+		}
+		values.Del(name)
+		var escaped []string
+		for _, piece := range splitIf(name != inner, given) {
+			escaped = append(escaped, url.PathEscape(piece))
+		}
+		parts[i] = strings.Join(escaped, "/") + after
+	}
+	return strings.Join(parts, "/"), nil
+}
+
+// splitIf splits the value of a tail at its slashes.
+func splitIf(tail bool, value string) []string {
+	if tail {
+		return strings.Split(value, "/")
+	}
+	return []string{value}
+}
+
+// body opens the body of the request.
+func (f *callFlags) body(stdin io.Reader) (io.Reader, error) {
+	switch f.data {
+	case "":
+		return nil, nil
+	case "-":
+		return stdin, nil
+	}
+	text, err := os.ReadFile(f.data)
+	if err != nil {
+		return nil, console.Usage("--data: %w", err)
+	}
+	return strings.NewReader(string(text)), nil
+}
+
+// send makes the call.
+func (f *callFlags) send(req *http.Request, t http.RoundTripper) (*http.Response, error) {
+	req = req.WithContext(meter.WithClass(req.Context(), f.class))
+	resp, err := (&http.Client{Transport: t}).Do(req)
+	var failed *url.Error
+	if errors.As(err, &failed) {
+		err = failed.Err // which is ours, and names the call
+	}
+	if err != nil {
+		if ours := errors.Is(err, quota.ErrRefused) || errors.Is(err, meter.ErrCredential) || console.ExitCode(err) != console.ExitFailed; !ours {
+			err = &console.Exit{Code: console.ExitDown, Err: err}
+		}
+		return nil, err
+	}
+	return resp, nil
+}
+
+// costOf describes what a call was charged.
+func costOf(charges map[quota.Pool]int64) string {
+	var parts []string
+	for pool, n := range charges {
+		if n != 0 {
+			word := "units"
+			if n == 1 {
+				word = "unit"
+			}
+			parts = append(parts, fmt.Sprintf("%s %s of %s", view.Number(n), word, pool))
+		}
+	}
+	slices.Sort(parts)
+	return cmp.Or(strings.Join(parts, " and "), "nothing")
+}

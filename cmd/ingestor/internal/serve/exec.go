@@ -1,0 +1,218 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/program"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/lease"
+	"github.com/headroom-quota/headroom/quota/meter"
+)
+
+// execFlags are the flags of ingestor exec.
+type execFlags struct {
+	job, class, account, state, onRefusal string
+	upstreams, passEnv                    []string
+	budget                                int64
+	wait, deadline, grace                 time.Duration
+	untilDone                             bool
+}
+
+func ExecCommand(a *session.Session) *cobra.Command {
+	var f execFlags
+	cmd := &cobra.Command{
+		Use:   "exec --job NAME -- COMMAND [ARGS...]",
+		Short: "Run a program whose calls are metered, and stop it when the quota is used up",
+		Long: `Run a program that cannot be changed, such as a Singer tap or a shell script, with a proxy
+of its own. These variables tell it where to call:
+
+  HEADROOM_PROXY   the address of the proxy; /UPSTREAM follows, as in HEADROOM_PROXY/youtube
+  HEADROOM_TOKEN   the token that the program sends in place of the API key
+  HEADROOM_STATE   the file of --state
+
+For each upstream whose SDKs read variables of their own, these are set, too: OPENAI_BASE_URL
+to the address, and OPENAI_API_KEY to the token. The program does not get the API keys, nor
+PGPASSWORD and other secrets, unless --pass-env names them.
+
+The program has the lock of the job: it does not run twice at once, nor beside a job of
+that name. Its calls have the job's name in the spend.
+
+With --state, the last STATE message of the program's output is kept in a file, which is
+replaced atomically and begins as {}. Its output is passed on line by line, without an
+incomplete last line. A target's bare states are kept, too.
+
+If a call is refused because the quota or --budget is used up, the program finishes by
+itself. With --on-refusal stop, it gets SIGTERM, and SIGKILL after --grace. Either way the
+exit code is 75, and the time at which it can resume is shown. A program that ends well after
+later calls were answered is done. --until-done waits until the time comes and runs the
+program again, until it ends without a refusal.
+
+A job of kind command in the configuration does the same by cron, with ingestor run.
+
+Exit codes: 0 done; 75 deferred (the quota is used up, the deadline has passed, another
+process has the job, or a signal stopped it); 1 the program failed; 64 usage;
+78 configuration; 69 the ledger is down.`,
+		Example: `  ingestor exec --job tap -- sh -c 'exec tap --url "$HEADROOM_PROXY/youtube" --key "$HEADROOM_TOKEN"'
+  ingestor exec --job tap --state tap.json --budget 2000 --deadline 30m -- ./tap.sh
+  ingestor exec --job nightly --on-refusal stop --grace 30s --until-done -- python3 extract.py`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return console.Usage("%s needs a command after --\nFor help: %[1]s --help", cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.WithMeter(cmd, console.ExitDeferred, f.check, func(ctx context.Context, s *settings.Settings, l *quota.Ledger, done *console.Closers) error {
+				return execProgram(ctx, a, s, l, done, &f, args)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&f.job, "job", "", "`name` of the job, for its lock and the spend")
+	cmd.Flags().StringSliceVar(&f.upstreams, "upstream", nil, "only this `upstream`; repeat the flag for more (default all of the price book)")
+	cmd.Flags().StringVar(&f.class, "class", "", "`class` of the calls")
+	cmd.Flags().StringVar(&f.account, "account", "", "`account` that is charged (default the one called default)")
+	cmd.Flags().Int64Var(&f.budget, "budget", 0, "`number` of units that the job may spend on a day in UTC (default no bound)")
+	cmd.Flags().DurationVar(&f.wait, "wait", 0, "longest `duration` that a call waits for units (default 0s)")
+	cmd.Flags().DurationVar(&f.deadline, "deadline", 0, "stop the program after this `duration` (default never)")
+	cmd.Flags().DurationVar(&f.grace, "grace", 10*time.Second, "`duration` from SIGTERM to SIGKILL")
+	cmd.Flags().StringVar(&f.onRefusal, "on-refusal", "finish", "`what` to do when the quota is used up: finish or stop")
+	cmd.Flags().StringVar(&f.state, "state", "", "`file` for the last STATE message of the output")
+	cmd.Flags().StringSliceVar(&f.passEnv, "pass-env", nil, "`variable` that the program gets although it may hold a secret, such as PGPASSWORD")
+	cmd.Flags().BoolVar(&f.untilDone, "until-done", false, "wait for units and run the program again, until it is done")
+	_ = cmd.RegisterFlagCompletionFunc("on-refusal", cobra.FixedCompletions([]string{"finish", "stop"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// execJob has the names of jobs in the configuration, and those with a hyphen.
+var execJob = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
+
+// check returns an error for flags that make no sense.
+func (f *execFlags) check(s *settings.Settings) error {
+	switch {
+	case f.job == "":
+		return console.Usage("--job is missing: name the job, for its lock and the spend")
+	case !execJob.MatchString(f.job):
+		return console.Usage("--job is %q; a name has up to 63 lower-case letters, digits, - and _", f.job)
+	case f.onRefusal != "finish" && f.onRefusal != "stop":
+		return console.Usage("--on-refusal is %q; write finish or stop", f.onRefusal)
+	case f.budget < 0 || f.wait < 0 || f.deadline < 0 || f.grace < 0:
+		return console.Usage("--budget, --wait, --deadline and --grace are 0 or more")
+	}
+	if f.state != "" {
+		var err error
+		if f.state, err = filepath.Abs(f.state); err != nil {
+			return console.Usage("--state: %w", err)
+		}
+	}
+	return s.KnownFlags(&f.upstreams, f.account, f.class)
+}
+
+func execProgram(ctx context.Context, a *session.Session, s *settings.Settings, l *quota.Ledger, done *console.Closers, f *execFlags, args []string) error {
+	lock, err := a.Opened.Lock(ctx, cmp.Or(f.account, quota.DefaultAccount)+"/"+f.job) // as a run of a job has it
+	if err != nil {
+		return err
+	}
+	done.Add(lock.Unlock)
+	held, stop := heldBy(a.Abort, lock)
+	defer stop()
+	with, err := a.Proxied(s, l, f.job)
+	if err != nil {
+		return err
+	}
+	p, err := program.New(ctx, a.Abort, l, &program.Options{
+		Job: f.job, Args: args, Upstreams: f.upstreams, Class: f.class, Account: f.account, Budget: f.budget, Wait: f.wait, PassEnv: f.passEnv,
+		Grace: f.grace, Stop: f.onRefusal == "stop", State: f.state, Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr, Lock: lock, Proxy: with,
+	})
+	if err != nil {
+		return notStarted(err)
+	}
+	done.Add(p.Close)
+	for {
+		err := f.run(ctx, held, p)
+		var refused *program.RefusedError
+		if !errors.As(err, &refused) {
+			return programEnded(err)
+		}
+		what := "the quota"
+		if errors.As(err, new(*meter.BudgetError)) {
+			what = "the budget of the job"
+		}
+		fmt.Fprintf(a.Stderr, "job %s: %s is used up; it can resume at %s\n", f.job, what, refused.RetryAt.UTC().Format(time.RFC3339))
+		if !f.untilDone || ctx.Err() != nil {
+			return &console.Exit{Code: console.ExitDeferred}
+		}
+		if err := rest(ctx, held, refused.RetryAt.Sub(a.Now())); err != nil {
+			return err
+		}
+	}
+}
+
+// run runs the program once, within its deadline.
+func (f *execFlags) run(ctx, held context.Context, p *program.Program) error {
+	if f.deadline > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, f.deadline, &console.Exit{Code: console.ExitDeferred, Err: fmt.Errorf("it was stopped after %s, by --deadline", f.deadline)})
+		defer cancel()
+	}
+	return p.Run(ctx, held)
+}
+
+// heldBy returns a context that ends when a lock is lost.
+func heldBy(ctx context.Context, lock lease.Lock) (held context.Context, stop func()) {
+	held, end := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-lock.Lost():
+			end(ingest.ErrLostLock)
+		case <-held.Done():
+		}
+	}()
+	return held, func() { end(nil) }
+}
+
+// rest waits before a program runs again. It returns an error if the lock is lost meanwhile.
+func rest(ctx, held context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-held.Done():
+		return context.Cause(held)
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// notStarted returns an error of a program's proxy, with its exit code.
+func notStarted(err error) error {
+	if errors.Is(err, quota.ErrBadInput) {
+		return console.Config(err)
+	}
+	return &console.Exit{Code: console.ExitDown, Err: err}
+}
+
+// programEnded returns how a program ended, with its exit code.
+func programEnded(err error) error {
+	var failed *program.FailedError
+	var unstarted *program.StartError
+	switch {
+	case errors.As(err, &failed):
+		return &console.Exit{Code: console.ExitFailed, Err: err}
+	case errors.As(err, &unstarted):
+		return &console.Exit{Code: console.ExitUsage, Err: err}
+	}
+	return err
+}

@@ -1,0 +1,198 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/metrics"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/proxy"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/refusals"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/meter"
+)
+
+func ProxyCommand(a *session.Session) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "proxy",
+		Short: "Meter the calls of programs that cannot be changed",
+		Long: `Meter the calls of programs in any language. A program sets the base URL of its SDK, and
+nothing else: http://127.0.0.1:8090/youtube, or /github, or any upstream of the price
+book. The proxy reserves the units of each call in the ledger, adds the API key, and sends
+the call to the upstream. A refusal is an answer with status 429 and Retry-After, in the
+form of the upstream's own errors.
+
+A program sends a token of the proxy where its SDK puts the API key. The configuration says
+what each token may call:
+
+  tokens:
+    etl:
+      file: etl.token
+      calls: {upstreams: [youtube], methods: [videos.list], classes: [backfill], budget: 2000}
+
+The key of YouTube comes from YOUTUBE_API_KEY or key_file. Those of other upstreams are
+files that hold the whole value of the header:
+
+  keys:
+    github: {file: github.key}
+
+The headers Headroom-Job, Headroom-Region, Headroom-Class and Headroom-Account label a call.
+Headroom-Wait says how long it may wait for its units, such as 90s. /UPSTREAM@HOST calls
+another host of the upstream.
+
+The body of a refusal, and the header Headroom-Refused, say what to do: see docs/proxy.md.
+--probe-listen answers /livez, /readyz and /metrics.
+
+The proxy listens only on this machine by default. Other interfaces need TLS, and the names
+that programs use, with --hosts. With proxy_listen in the configuration, ingestor serve runs
+the proxy, too.
+
+` + session.OnHangup,
+		Example: `  ingestor token new etl.token; ingestor proxy
+  ingestor proxy --proxy-listen 127.0.0.1:0 --proxy-wait 30s
+  curl -H "X-Goog-Api-Key: $(cat etl.token)" "http://127.0.0.1:8090/youtube/youtube/v3/videos?part=id&id=abc"`,
+		Args: console.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runProxy(a, cmd) },
+	}
+	settings.AddFlags(cmd, cmd.Flags(), settings.ForServers, "listen", "insecure", "trusted_proxies", "token_file")
+	return cmd
+}
+
+// newProxy returns a proxy with these settings.
+func newProxy(a *session.Session, s *settings.Settings, l *quota.Ledger, measured *metrics.Metrics, refused *refusals.Tally, budgets *proxy.Budgets, b bounds) (*proxy.Handler, error) {
+	keys, err := s.AllKeys()
+	if err != nil {
+		return nil, err
+	}
+	tokens, warnings, err := s.ProxyTokens()
+	for _, warning := range warnings {
+		a.Log.Warn(warning)
+	}
+	if err == nil {
+		err = s.NeedKeys(tokens, keys)
+	}
+	if err != nil {
+		return nil, err
+	}
+	key, err := UploadKey(s)
+	if err != nil {
+		a.Log.Warn("uploads through the proxy end when it is restarted", "error", err)
+	}
+	h, err := proxy.New(l, tokens, &proxy.Options{
+		Base: session.BaseOfAll(s), Clock: a.Clock, Log: a.Log, Metrics: measured, Keys: keys, Memory: filepath.Join(s.State, "proxy-costs.json"), Hosts: s.Hosts,
+		Defaults: proxy.Labels{Job: s.ProxyJob, Region: s.ProxyRegion, Class: s.ProxyClass, Account: s.ProxyAccount, Wait: s.ProxyWait},
+		Waiting:  s.ProxyWaiting, Grace: s.ProxyGrace, Refused: refused, Budgets: budgets, UploadKey: key, Connections: b.proxy,
+		Metered: func(t http.RoundTripper) http.RoundTripper { return a.Traces.Calls(l, t) },
+	})
+	if errors.Is(err, quota.ErrBadInput) {
+		return nil, console.Config(err)
+	}
+	return h, err
+}
+
+// listenProxy adds the listener of the proxy to others.
+func listenProxy(ctx context.Context, a *session.Session, s *settings.Settings, h *proxy.Handler, others []beside) ([]beside, error) {
+	secure, err := secured(s)
+	if err != nil {
+		return others, err
+	}
+	var how net.ListenConfig
+	l, err := how.Listen(ctx, "tcp", cmp.Or(s.ProxyListen, settings.ProxyListen))
+	if err != nil {
+		return others, console.CannotListen(err, "ingestor proxy --proxy-listen 127.0.0.1:0")
+	}
+	fmt.Fprintf(a.Stdout, "proxy on %s://%s\n", s.Scheme(), l.Addr())
+	return append(others, beside{l, func(ctx, abort context.Context, l net.Listener) error { return h.Serve(ctx, abort, l, secure) }}), nil
+}
+
+func runProxy(a *session.Session, cmd *cobra.Command) error {
+	hangups := session.ListenForHangups()
+	defer hangups.Stop()
+	var measured *metrics.Metrics
+	ready := func(*settings.Settings) error {
+		measured = metrics.New(&metrics.Options{Log: a.Log})
+		a.Observer = measured
+		return nil
+	}
+	return a.WithMeter(cmd, console.ExitDone, ready, func(ctx context.Context, s *settings.Settings, l *quota.Ledger, _ *console.Closers) error {
+		return serveProxy(ctx, a, s, l, measured, hangups)
+	})
+}
+
+func serveProxy(ctx context.Context, a *session.Session, s *settings.Settings, l *quota.Ledger, measured *metrics.Metrics, hangups session.Hangups) error {
+	refused, stop := keepRefusals(ctx, a, savedIn(a, s))
+	defer stop()
+	h, err := newProxy(a, s, l, measured, refused, nil, boundsOf(a, s, false))
+	if err != nil {
+		return err
+	}
+	served, err := listenProxy(ctx, a, s, h, nil)
+	if err != nil {
+		return err
+	}
+	probes := web.NewProbes(l, &web.Options{Clock: a.Clock, Log: a.Log, Metrics: measured, Hosts: s.Hosts})
+	if served, err = listenProbes(ctx, a, s, probes, served, "ingestor proxy"); err != nil {
+		return errors.Join(err, closeAll(served))
+	}
+	defer hangups.Reload(ctx, a, s, true, func(_ context.Context, next *settings.Settings) error {
+		update, err := reloadedProxy(a, h, s, next)
+		if err == nil {
+			err = l.SetBook(next.Book)
+		}
+		if err == nil {
+			update()
+		}
+		return err
+	})()
+	return serveAll(ctx, a, measured, served)
+}
+
+// sameKeys returns an error if the keys of a proxy that runs with the old settings are others
+// now. The text of a key file may change: it is read when a key is needed.
+func sameKeys(s *settings.Settings, old *settings.Settings) error {
+	fault := func(key string) error {
+		return fmt.Errorf("%s has changed, and the proxy takes its keys when it starts\nTo use the new value, restart the program, or restore the old one", key)
+	}
+	switch {
+	case s.KeyFile != old.KeyFile:
+		return fault("key_file")
+	case !maps.Equal(s.Accounts, old.Accounts):
+		return fault("accounts")
+	case !maps.Equal(s.Keys, old.Keys):
+		return fault("keys")
+	}
+	return nil
+}
+
+// reloadedProxy reads the tokens of a proxy again, and returns how to replace them. The proxy
+// was started with the settings old.
+func reloadedProxy(a *session.Session, h *proxy.Handler, old, next *settings.Settings) (update func(), err error) {
+	if err := sameKeys(next, old); err != nil {
+		return nil, err
+	}
+	tokens, warnings, err := next.ProxyTokens()
+	for _, warning := range warnings {
+		a.Log.Warn(warning)
+	}
+	if err == nil {
+		err = proxy.Check(tokens, next.Book)
+	}
+	if err == nil {
+		var keys map[string]meter.KeySource
+		if keys, err = next.AllKeys(); err == nil {
+			err = next.NeedKeys(tokens, keys)
+		}
+	}
+	return func() { h.Update(tokens) }, err
+}

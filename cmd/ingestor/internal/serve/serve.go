@@ -1,0 +1,309 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/counting"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/metrics"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/proxy"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/refusals"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/guard"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/quota"
+)
+
+func Command(a *session.Session) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve the fetched data and the state of the quota over HTTP",
+		Long: `Serve the fetched data and the state of the quota over HTTP. Requests never reach the
+upstream and spend no units. The server reports on all processes that share the ledger
+and the catalog. It runs no jobs: that is for ingestor run.
+
+Pages for people are at /: whether the next run can start, the pools, the regions, the
+runs, charts and a search. Programs use /api/v1/, which /api/v1/openapi.json describes. A
+client may make 60 requests a minute, unless the families client and client_search (and
+so on, by route) of the price book say otherwise.
+
+Programs in any language can reserve units on the ledger with POST /v1/reserve,
+/v1/settle and /v1/release, and GET /v1/pools. These routes exist only if there is a
+token: for each program under tokens in the configuration, or one for all in
+INGESTOR_TOKEN or in the file named by --token-file. To make one: ingestor token new.
+
+Envoy, Istio and gateways ask the same ledger over gRPC, with Envoy's rate limit service:
+--envoy-listen. The descriptors of the price book say which limits they mean. Calls need a
+token of a program, in the metadata authorization.
+
+River's own pages show every row of a fleet's queues. They are behind a token with the
+right operate if river_ui names River's program: --river-listen.
+
+Probes may have an address of their own, which no client can crowd: --probe-listen.
+
+The server listens only on this machine by default. Other interfaces need TLS, a proxy
+named by --trusted-proxies, or --insecure. A proxy needs --hosts, too: the names that it is
+asked for. Browsers protect plain HTTP less: see docs/http-api.md.
+
+` + session.OnHangup,
+		Example: `  ingestor serve
+  ingestor token new token; ingestor serve --token-file token
+  ingestor serve --listen :8443 --tls-cert cert.pem --tls-key key.pem`,
+		Args: console.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return serveAPI(a, cmd)
+		},
+	}
+	settings.AddFlags(cmd, cmd.Flags(), settings.ForServers)
+	settings.AddFlags(cmd, cmd.Flags(), settings.ForCounts)
+	return cmd
+}
+
+func serveAPI(a *session.Session, cmd *cobra.Command) (err error) {
+	ctx := cmd.Context()
+	s, err := a.Settings(cmd.Flags())
+	if err != nil {
+		return err
+	}
+	hangups := session.ListenForHangups()
+	defer hangups.Stop()
+	measured := metrics.New(&metrics.Options{Log: a.Log})
+	a.Observer = measured
+	var done console.Closers
+	defer func() { err = console.OrStopped(ctx, console.ExitDone, errors.Join(err, done.Close())) }()
+	a.Trace(ctx, &done)
+	sources, err := openSources(ctx, a, s, &done)
+	if err != nil {
+		return err
+	}
+	src, err := sources(s)
+	if err != nil {
+		return err
+	}
+	refused, stop := keepRefusals(ctx, a, src.Catalog.AddRefusals)
+	defer stop()
+	bounds := boundsOf(a, s, true)
+	budgets := proxy.NewBudgets(src.Ledger, a.Clock, a.Log)
+	budgets.Update(s.Grants())
+	defer func() { _ = budgets.Flush(context.WithoutCancel(ctx)) }() // the ledger is closed after it
+	server, err := newServer(a, s, src, measured, refused, budgets, bounds)
+	if err != nil {
+		return err
+	}
+	if public, _ := web.Public(s.Listen); public && s.Insecure && s.TLSCert == "" {
+		a.Log.Warn("insecure: others on the network can read along, and a page of any site can have its readers' browsers ask this server; set tls_cert and tls_key", "listen", s.Listen)
+	}
+	if err := counting.WatchCounts(ctx, a, s, src.Ledger, &done); err != nil {
+		return err
+	}
+	l, err := listen(ctx, s, s.Listen, "ingestor serve --listen 127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	others, err := besides(ctx, a, s, server)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	proxied := func(*settings.Settings) (func(), error) { return func() {}, nil }
+	if s.ProxyListen != "" {
+		h, err := newProxy(a, s, src.Ledger, measured, refused, budgets, bounds)
+		if err == nil {
+			others, err = listenProxy(ctx, a, s, h, others)
+		}
+		if err != nil {
+			return errors.Join(err, closeAll(others), l.Close())
+		}
+		proxied = func(next *settings.Settings) (func(), error) { return reloadedProxy(a, h, s, next) }
+	}
+	fmt.Fprintf(a.Stdout, "serving on %s://%s\n", s.Scheme(), l.Addr())
+	defer hangups.Reload(ctx, a, s, true, func(_ context.Context, next *settings.Settings) error {
+		src, err := sources(next)
+		if err != nil {
+			return err
+		}
+		update, err := proxied(next)
+		if err == nil {
+			err = server.Update(src, next.Book)
+		}
+		if err == nil {
+			budgets.Update(next.Grants())
+			update()
+		}
+		return err
+	})()
+	return serveAll(ctx, a, measured, append(others, beside{l, server.Serve}))
+}
+
+// beside is a listener beside that of the server: for probes, or for Envoy.
+type beside struct {
+	net.Listener
+	serve func(ctx, abort context.Context, l net.Listener) error
+}
+
+// besides opens the other listeners that the settings name.
+func besides(ctx context.Context, a *session.Session, s *settings.Settings, server *web.Server) (all []beside, err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, closeAll(all))
+		}
+	}()
+	if all, err = listenProbes(ctx, a, s, server, all, "ingestor serve"); err != nil {
+		return all, err
+	}
+	if s.EnvoyListen != "" {
+		l, err := listen(ctx, s, s.EnvoyListen, "ingestor serve --envoy-listen 127.0.0.1:0")
+		if err != nil {
+			return all, err
+		}
+		all = append(all, beside{l, server.ServeEnvoy})
+		fmt.Fprintf(a.Stdout, "Envoy's rate limit service on %s\n", l.Addr())
+	}
+	if s.RiverListen != "" {
+		ui, err := url.Parse(s.RiverUI)
+		if err != nil {
+			return all, console.Config(err)
+		}
+		l, err := listen(ctx, s, s.RiverListen, "ingestor serve --river-listen 127.0.0.1:0")
+		if err != nil {
+			return all, err
+		}
+		all = append(all, beside{l, server.ServeRiver(ui)})
+		fmt.Fprintf(a.Stdout, "River's pages on %s://%s\n", s.Scheme(), l.Addr())
+	}
+	return all, nil
+}
+
+// listenProbes adds the listener of probes to others, if the settings name one.
+func listenProbes(ctx context.Context, a *session.Session, s *settings.Settings, server *web.Server, others []beside, command string) ([]beside, error) {
+	if s.ProbeListen == "" {
+		return others, nil
+	}
+	var how net.ListenConfig
+	l, err := how.Listen(ctx, "tcp", s.ProbeListen)
+	if err != nil {
+		return others, console.CannotListen(err, command+" --probe-listen 127.0.0.1:0")
+	}
+	fmt.Fprintf(a.Stdout, "probes on http://%s\n", l.Addr())
+	return append(others, beside{l, server.ServeProbes}), nil
+}
+
+func closeAll(all []beside) (err error) {
+	for _, one := range all {
+		err = errors.Join(err, one.Close())
+	}
+	return err
+}
+
+// serveAll serves from all listeners. If one ends, so do the others.
+func serveAll(ctx context.Context, a *session.Session, measured *metrics.Metrics, all []beside) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	complaints := guard.NewComplaints(cmp.Or[quota.Clock](a.Clock, quota.SystemClock{}))
+	ended := make(chan error, len(all))
+	for _, one := range all {
+		go func() {
+			ended <- one.serve(ctx, a.Abort, telling(a, one.Listener, measured, complaints))
+			stop()
+		}()
+	}
+	var failed error
+	for range all {
+		failed = errors.Join(failed, <-ended)
+	}
+	return failed
+}
+
+// newServer returns a server with these settings.
+func newServer(a *session.Session, s *settings.Settings, src web.Sources, measured *metrics.Metrics, refused *refusals.Tally, budgets *proxy.Budgets, b bounds) (*web.Server, error) {
+	proxies, err := s.Proxies()
+	if err != nil {
+		return nil, console.Config(err)
+	}
+	public, err := web.Public(s.Listen)
+	if err != nil {
+		return nil, console.Config(err)
+	}
+	server, err := web.New(src, &web.Options{
+		Clock: a.Clock, Log: a.Log, Metrics: measured, Tracer: a.Traces, MaxAge: s.MaxAge,
+		TrustedProxies: proxies, AnyHost: public && len(s.Hosts) == 0 && len(proxies) == 0, Hosts: s.Hosts,
+		XRateLimit: s.XRateLimit, Refused: refused, Budgets: budgets, Connections: b.web,
+	})
+	if errors.Is(err, quota.ErrBadInput) {
+		return nil, console.Config(err)
+	}
+	return server, err
+}
+
+// openSources opens the ledger and the catalog. It returns a function that makes the
+// sources of the server by some settings.
+func openSources(ctx context.Context, a *session.Session, s *settings.Settings, done *console.Closers) (func(*settings.Settings) (web.Sources, error), error) {
+	l, err := a.OpenLedger(ctx, s, done)
+	if err != nil {
+		return nil, err
+	}
+	c, err := a.OpenCatalog(ctx, s, done)
+	if err != nil {
+		return nil, err
+	}
+	board, err := session.OpenBoard(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return func(s *settings.Settings) (web.Sources, error) {
+		tokens, warnings, err := s.CallerTokens()
+		for _, warning := range warnings {
+			a.Log.Warn(warning)
+		}
+		runner := ingest.NewRunner(&s.Config, l, c, nil, nil, &ingest.Options{Clock: a.Clock, Log: a.Log})
+		src := view.Sources{Ledger: l, Catalog: c, Runner: runner, Jobs: s.List()}
+		if board != nil { // else src.Fleet would not be nil
+			src.Fleet = board
+		}
+		if s.Watch {
+			src.Counting = &a.Counting
+		}
+		return web.Sources{Sources: src, Tokens: tokens, Names: slices.Collect(maps.Keys(s.Tokens))}, err
+	}, nil
+}
+
+// secured returns the TLS of the settings, or nil if they name no certificate.
+func secured(s *settings.Settings) (*tls.Config, error) {
+	if s.TLSCert == "" {
+		return nil, nil
+	}
+	pair, err := tls.LoadX509KeyPair(s.TLSCert, s.TLSKey)
+	if err != nil {
+		return nil, console.Config(fmt.Errorf("tls_cert, tls_key: %w", err))
+	}
+	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}, nil
+}
+
+// listen listens on an address, with TLS if the settings name a certificate.
+func listen(ctx context.Context, s *settings.Settings, address, remedy string) (net.Listener, error) {
+	with, err := secured(s)
+	if err != nil {
+		return nil, err
+	}
+	var how net.ListenConfig
+	l, err := how.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, console.CannotListen(err, remedy)
+	}
+	if with != nil {
+		l = tls.NewListener(l, with)
+	}
+	return l, nil
+}

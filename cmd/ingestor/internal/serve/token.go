@@ -1,0 +1,67 @@
+package serve
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
+)
+
+func TokenCommand(a *session.Session) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "token",
+		Short: "Make a token for a program that reserves over HTTP",
+		Long: `Make a token for a program that reserves over HTTP. Each program should have its own,
+which the configuration names:
+
+  tokens:
+    etl: {file: etl.token, rights: [reserve, read]}
+
+The jobs of that program are then etl, or etl/ and the job that it names, in the spend.`,
+		Example: `  ingestor token new etl.token`,
+		Args:    console.Known,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(&cobra.Command{
+		Use:   "new [FILE]",
+		Short: "Make a token, and write it to a new file",
+		Long: `Make a random token of 64 characters. It is written to a new file that only you can
+read, or without a file to standard output.`,
+		Example: `  ingestor token new etl.token`,
+		Args:    console.Takes(0, 1, "the file to write, or nothing"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			var secret [32]byte
+			_, _ = rand.Read(secret[:]) // it never fails
+			text := hex.EncodeToString(secret[:]) + "\n"
+			if len(args) == 0 {
+				_, err := fmt.Fprint(a.Stdout, text)
+				return err
+			}
+			return writeToken(args[0], text)
+		},
+	})
+	return cmd
+}
+
+// writeToken writes a file that did not exist, for its owner alone.
+func writeToken(path, text string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return console.Usage("%s is there already, and may be in use; remove it first, or write another file", path)
+	}
+	if err != nil {
+		return fmt.Errorf("write the token: %w", err)
+	}
+	_, err = f.WriteString(text)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("write the token: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,382 @@
+package settings
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-viper/mapstructure/v2"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/spf13/pflag"
+	"github.com/spf13/viper"
+
+	"github.com/headroom-quota/headroom"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/proxy"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web"
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/meter"
+	"github.com/headroom-quota/headroom/quota/open"
+)
+
+// Settings are the settings in force. Each field is one setting, and its tags say all
+// that the program knows of it. The tag yaml has its name in ingestor.yaml, of which its
+// variable and its flag are made. The tag flag has the help of its flag, if it has one,
+// with the placeholder in single quotes. The tag restart says that SIGHUP cannot change
+// it, and the tag zero that 0 is refused.
+type Settings struct {
+	Ledger    string `yaml:"ledger,omitempty" restart:"yes" flag:"'address': sqlite:, redis://, postgres:// or memory: (default in your state folder)" jsonschema_description:"Where the ledger is: sqlite:PATH, a redis://, rediss:// or postgres:// URL, or memory:."`
+	Catalog   string `yaml:"catalog,omitempty" restart:"yes" flag:"SQLite 'file' with the fetched data (default in your state folder)" jsonschema_description:"The SQLite file with the fetched data."`
+	Database  string `yaml:"database,omitempty" restart:"yes" flag:"PostgreSQL 'URL' of the fetched data, instead of --catalog" jsonschema_description:"The postgres:// URL of the database with the fetched data. With it catalog is not used, and run shares its jobs with other machines."`
+	PollOnly  bool   `yaml:"poll_only,omitempty" restart:"yes" jsonschema_description:"For a database behind PgBouncer in transaction mode: ask for work once a second instead of listening for it."`
+	FleetSize int    `yaml:"fleet_size,omitempty" restart:"yes" zero:"no" jsonschema:"minimum=1" jsonschema_description:"How many machines share the ledger: in an outage each spends its part of what one machine may spend."`
+	Costs     string `yaml:"costs,omitempty" flag:"price book 'file', or a built-in one such as builtin/github (default builtin)" jsonschema_description:"The price book: a file, or a built-in one such as builtin/github; builtin if empty."`
+	Endpoint  string `yaml:"endpoint,omitempty" restart:"yes" jsonschema_description:"Another address of the upstream, such as that of ingestor sandbox."`
+
+	KeyFile  string             `yaml:"key_file,omitempty" jsonschema_description:"A file with the API key. YOUTUBE_API_KEY takes precedence."`
+	Accounts map[string]account `yaml:"accounts,omitempty" jsonschema_description:"The keys of further accounts of the price book."`
+
+	Tokens map[string]caller `yaml:"tokens,omitempty" jsonschema_description:"The programs that reserve over HTTP, each with a token of its own."`
+
+	Keys map[string]keyFile `yaml:"keys,omitempty" restart:"yes" jsonschema_description:"The API keys of other upstreams, for ingestor proxy and call, by the upstream, as github, or with its account, as github@team."`
+
+	LogFormat string `yaml:"log_format,omitempty" restart:"yes" flag:"log 'format': text, json or auto" jsonschema:"enum=auto,enum=text,enum=json" jsonschema_description:"The format of the log. auto is text on a terminal and json elsewhere."`
+	LogLevel  string `yaml:"log_level,omitempty" restart:"yes" flag:"log 'level': debug, info, warn or error" jsonschema:"enum=debug,enum=info,enum=warn,enum=error" jsonschema_description:"The lowest level that is logged."`
+
+	Serving       `yaml:",inline" mapstructure:",squash"`
+	Proxying      `yaml:",inline" mapstructure:",squash"`
+	Reconciling   `yaml:",inline" mapstructure:",squash"`
+	ingest.Config `yaml:",inline" mapstructure:",squash"`
+
+	File  string          `yaml:"-"` // that was read; empty: none
+	Text  []byte          `yaml:"-"` // of the file
+	tree  *ast.File       // of the text; nil: there is no file
+	Said  map[string]any  `yaml:"-"` // what the file says
+	Flags *pflag.FlagSet  `yaml:"-"` // of the command
+	Book  *quota.Book     `yaml:"-"` // the price book
+	State string          `yaml:"-"` // the folder for what is kept between runs
+	Fresh bool            `yaml:"-"` // the ledger is trusted as it is found
+	Key   meter.KeySource `yaml:"-"` // replaces the environment and key_file; nil: they hold
+}
+
+// account is a further account of the price book.
+type account struct {
+	KeyFile string `yaml:"key_file" jsonschema_description:"A file with its API key."`
+	Project string `yaml:"google_project,omitempty" jsonschema_description:"The Google project of its API key, for ingestor reconcile and watch."`
+}
+
+// DefaultSettings are the settings where nothing else is said. State is the folder for
+// what is kept between runs.
+func DefaultSettings(state string) *Settings {
+	return &Settings{
+		Ledger:      "sqlite:" + filepath.Join(state, "ledger.db"),
+		Catalog:     filepath.Join(state, "catalog.db"),
+		FleetSize:   1,
+		LogFormat:   "auto",
+		LogLevel:    "info",
+		Proxying:    Proxying{ProxyWaiting: proxy.DefaultWaiting, ProxyGrace: proxy.DefaultGrace},
+		Serving:     Serving{Listen: "127.0.0.1:8080", Hosts: []string{}, TrustedProxies: []string{}, MaxAge: web.DefaultMaxAge},
+		Reconciling: Reconciling{WatchEvery: watchEvery},
+		Config:      ingest.DefaultConfig(),
+		State:       state,
+	}
+}
+
+// Load reads the settings. Viper decides which source wins: a flag, then a variable, then
+// the file, then the default.
+func Load(path string, flags *pflag.FlagSet) (*Settings, error) {
+	state, err := open.StateDir("ingestor")
+	if err != nil {
+		return nil, console.Config(fmt.Errorf("%w, or name the files with --ledger and --catalog", err))
+	}
+	s := &Settings{State: state, Flags: flags}
+	if err := s.read(path); err != nil {
+		return nil, console.Config(err)
+	}
+	if err := errors.Join(unknownVariables(), s.placed(s.badNames())); err != nil {
+		return nil, console.Config(err)
+	}
+	v := viper.New()
+	defaults := DefaultSettings(state)
+	for _, set := range AllSettings {
+		v.SetDefault(set.Key, set.Value(defaults))
+		v.MustBindEnv(set.Key, set.Variable())
+		if f := flags.Lookup(set.Flag()); f != nil && set.Usage != "" { // regions has a --max-age of its own
+			if err := v.BindPFlag(set.Key, f); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if _, said := s.Said["jobs"]; !said {
+		v.SetDefault("jobs", defaultJobs())
+	}
+	if err := v.MergeConfigMap(s.Said); err != nil {
+		return nil, console.Config(err)
+	}
+	if err := v.UnmarshalExact(s, viper.DecodeHook(mapstructure.DecodeHookFuncType(FromText)), tagged); err != nil {
+		return nil, s.misread(err)
+	}
+	if err := s.absolute(); err != nil {
+		return nil, console.Config(err)
+	}
+	return s, s.Check()
+}
+
+// tagged makes the decoder take the names of settings from the tag yaml.
+func tagged(c *mapstructure.DecoderConfig) { c.TagName = "yaml"; c.Squash = true }
+
+// FromText reads the text of a variable, a flag or a default.
+func FromText(_, to reflect.Type, value any) (any, error) {
+	text, is := value.(string)
+	switch {
+	case !is:
+		return value, nil
+	case to == reflect.TypeFor[time.Duration]():
+		return parseDuration(text)
+	case to == reflect.TypeFor[[]string]():
+		list := words(text)
+		if len(list) == 0 {
+			return nil, fmt.Errorf("%q names nothing", text)
+		}
+		return list, nil
+	case to.Kind() == reflect.Int || to.Kind() == reflect.Int64:
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%q is not a whole number", text)
+		}
+		return n, nil
+	case to.Kind() == reflect.Bool:
+		is, err := strconv.ParseBool(text)
+		if err != nil {
+			return nil, fmt.Errorf("%q is neither true nor false", text)
+		}
+		return is, nil
+	}
+	return value, nil
+}
+
+// parseDuration reads a duration and requires its unit.
+func parseDuration(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a duration; write it with its unit, as 90s or 6h", text)
+	}
+	return d, nil
+}
+
+// misread says where each value stands that could not be decoded.
+func (s *Settings) misread(err error) error {
+	var several interface{ Unwrap() []error }
+	var one *mapstructure.DecodeError
+	switch {
+	case errors.As(err, &several):
+		var all []error
+		for _, err := range several.Unwrap() {
+			all = append(all, s.misread(err))
+		}
+		return console.Config(errors.Join(all...))
+	case errors.As(err, &one):
+		return console.Config(s.place(ingest.Fault{Path: one.Name(), Err: one.Unwrap()}))
+	}
+	return console.Config(err)
+}
+
+// read reads the file of settings. Without a path it reads ./ingestor.yaml, or the one in
+// the configuration folder of the user. Both may be missing.
+func (s *Settings) read(path string) error {
+	candidates := []string{path}
+	if path == "" {
+		candidates = []string{"ingestor.yaml"}
+		if dir, err := os.UserConfigDir(); err == nil {
+			candidates = append(candidates, filepath.Join(dir, "ingestor", "ingestor.yaml"))
+		}
+	}
+	for _, name := range candidates {
+		text, err := os.ReadFile(name)
+		if errors.Is(err, fs.ErrNotExist) && path == "" {
+			continue
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("there is no configuration %s\nTo write one: ingestor init", name)
+		}
+		if err != nil {
+			return fmt.Errorf("read the configuration: %w", err)
+		}
+		if s.File, err = filepath.Abs(name); err != nil {
+			return err
+		}
+		s.Text = bytes.TrimPrefix(text, []byte("\ufeff")) // some editors begin with it
+		return s.parse()
+	}
+	return nil
+}
+
+// Check refuses invalid values, each with its place.
+func (s *Settings) Check() error {
+	if err := s.placed(s.zeros()); err != nil { // Prepare would take them for the default
+		return err
+	}
+	if err := s.placed(slices.Concat(s.Prepare(), s.checkCommand(), s.checkServer(), s.checkCallers(), s.checkProxy(), s.checkWatch())); err != nil {
+		return err
+	}
+	var err error
+	if s.Book, err = headroom.Load(s.Costs); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%w\nTo use the built-in one, leave out costs", err)
+		}
+		return console.Config(err)
+	}
+	s.learnLimits()
+	if s.Book.Upstreams[Metered] == nil { // this price book has no prices for the jobs that nobody wrote
+		said, _ := s.Said["jobs"].(map[string]any)
+		maps.DeleteFunc(s.Jobs, func(name string, _ ingest.Job) bool { return said[name] == nil })
+	}
+	return s.placed(s.checkAccounts())
+}
+
+// placed adds the place of each fault. A fault of the regions is reported once, though the
+// jobs inherit it.
+func (s *Settings) placed(faults []ingest.Fault) error {
+	var all []error
+	inherited := ""
+	for _, f := range faults {
+		if f.Path == "regions" {
+			inherited = f.Err.Error()
+		}
+		if f.Path == "regions" || inherited == "" || f.Err.Error() != inherited {
+			all = append(all, s.place(f))
+		}
+	}
+	return console.Config(errors.Join(all...))
+}
+
+// badNames refuses names of jobs and callers that viper would change: it converts them to lower case
+// and splits them at dots.
+func (s *Settings) badNames() (faults []ingest.Fault) {
+	for section, err := range map[string]error{"jobs": ingest.ErrJobName, "tokens": ErrCallerName, "keys": errKeyName} {
+		all, _ := s.Said[section].(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			if name != strings.ToLower(name) || strings.Contains(name, ".") {
+				faults = append(faults, ingest.Fault{Path: section + "." + name, Err: err})
+			}
+		}
+	}
+	return faults
+}
+
+// zeros refuses settings that are 0 and must not be.
+func (s *Settings) zeros() (faults []ingest.Fault) {
+	for _, set := range AllSettings {
+		if set.nonzero && reflect.ValueOf(set.Value(s)).IsZero() {
+			faults = append(faults, ingest.Fault{Path: set.Key, Err: errZero})
+		}
+	}
+	return faults
+}
+
+// checkCommand checks the settings that only this command reads.
+func (s *Settings) checkCommand() (faults []ingest.Fault) {
+	fault := func(path, format string, args ...any) {
+		faults = append(faults, ingest.Fault{Path: path, Err: fmt.Errorf(format, args...)})
+	}
+	if s.Endpoint != "" {
+		if to, err := url.Parse(s.Endpoint); err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" {
+			fault("endpoint", "%q is not an address, as http://127.0.0.1:8080", open.Shown(s.Endpoint))
+		} else if strings.Trim(to.Path, "/") != "" || to.RawQuery != "" || to.User != nil {
+			fault("endpoint", "write scheme, host and port only: %s://%s", to.Scheme, to.Host)
+		}
+	}
+	if err := s.checkDatabase(); err != nil {
+		fault("database", "%w", err)
+	}
+	if _, err := open.Parse(s.Ledger); err != nil {
+		fault("ledger", "%w", err)
+	}
+	if s.FleetSize < 0 {
+		fault("fleet_size", "%d is no number of machines", s.FleetSize)
+	}
+	for _, set := range AllSettings {
+		if value := fmt.Sprint(set.Value(s)); len(set.Enum) > 0 && !slices.Contains(set.Enum, strings.ToLower(value)) {
+			fault(set.Key, "%q is not one of %s", value, strings.Join(set.Enum, ", "))
+		}
+	}
+	return faults
+}
+
+// Metered is the upstream of the jobs.
+const Metered = "youtube"
+
+// Priced returns an error if the price book lacks the upstream of one of these jobs.
+// Only commands that run jobs, or plan them, need it.
+func (s *Settings) Priced(jobs []*ingest.Job) error {
+	if len(jobs) == 0 {
+		return console.Config(fmt.Errorf("there is no job to run: the built-in jobs fetch from %s, which the price book %s does not have\n"+
+			"To have them, write `extends: builtin` into the price book", Metered, s.Costs))
+	}
+	for _, j := range jobs {
+		if !j.Kind.Runs() && s.Book.Upstreams[j.Kind.Upstream()] == nil {
+			return console.Config(fmt.Errorf("job %s (kind %s) fetches from %s, which the price book %s does not have\n"+
+				"Write `extends: builtin` into the price book, or remove the job", j.Name, j.Kind, j.Kind.Upstream(), s.Costs))
+		}
+	}
+	return nil
+}
+
+// checkAccounts checks the accounts and classes of jobs against the price book.
+func (s *Settings) checkAccounts() (faults []ingest.Fault) {
+	fault := func(path, format string, args ...any) {
+		faults = append(faults, ingest.Fault{Path: path, Err: fmt.Errorf(format, args...)})
+	}
+	for _, j := range s.List() {
+		if j.Kind.Runs() {
+			s.checkProgram(j, fault)
+		}
+	}
+	u := s.Book.Upstreams[Metered]
+	if u == nil {
+		return faults // see priced
+	}
+	for _, j := range s.List() {
+		if j.Kind.Runs() {
+			continue
+		}
+		who := cmp.Or(j.Account, quota.DefaultAccount)
+		if !slices.Contains(u.Accounts, who) {
+			fault("jobs."+j.Name+".account", "the price book has no account %q; it has %s", who, strings.Join(u.Accounts, ", "))
+		} else if _, ok := s.Accounts[who]; !ok && who != quota.DefaultAccount {
+			fault("jobs."+j.Name+".account", "account %q has no key; name its file under accounts: {%s: {key_file: PATH}}", who, who)
+		}
+		if _, ok := u.Classes[j.Class]; !ok && j.Class != "" {
+			fault("jobs."+j.Name+".class", "the price book has no class %q; it has %s", j.Class, strings.Join(slices.Sorted(maps.Keys(u.Classes)), ", "))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Accounts)) {
+		if !slices.Contains(u.Accounts, name) {
+			fault("accounts."+name, "the price book has no account %q; it has %s", name, strings.Join(u.Accounts, ", "))
+		}
+		if s.Accounts[name].KeyFile == "" {
+			fault("accounts."+name, "name the file of its key: {key_file: PATH}")
+		}
+	}
+	return faults
+}
+
+// defaultJobs are the jobs of a configuration without jobs.
+func defaultJobs() map[string]any {
+	return map[string]any{
+		"trending": map[string]any{"kind": "trending", "schedule": "15 * * * *", "jitter": "1m"},
+		"stats":    map[string]any{"kind": "stats", "schedule": "40 */6 * * *"},
+	}
+}

@@ -1,0 +1,114 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/access"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/ingest"
+)
+
+// TokenVariable holds the token without a name itself. It is not a setting, because
+// settings are shown.
+const TokenVariable = "INGESTOR_TOKEN"
+
+// caller is a program that reserves over HTTP with a token of its own.
+type caller struct {
+	File   string         `yaml:"file" jsonschema_description:"A file with its token. To make one: ingestor token new FILE."`
+	Rights []access.Right `yaml:"rights,omitempty" jsonschema:"enum=reserve,enum=read,enum=limits,enum=operate" jsonschema_description:"What it may do: reserve units of pools, read the pools, and charge limits, which are the families of the price book. All these if empty. A person who acts on the pages, or changes limits of keys over HTTP, needs operate."`
+	Calls  calls          `yaml:"calls,omitempty" jsonschema_description:"What it may call through ingestor proxy; without it, nothing. It bounds what the token may do over HTTP, too. A token with calls and no rights has no other right."`
+}
+
+// callerName is the form of a caller's name. It begins the name of its jobs in the spend.
+var (
+	CallerName    = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,39}$`)
+	ErrCallerName = errors.New("a name has up to 40 lower-case letters, digits, - and _")
+)
+
+// checkCallers checks the callers that have tokens of their own.
+func (s *Settings) checkCallers() (faults []ingest.Fault) {
+	for _, name := range slices.Sorted(maps.Keys(s.Tokens)) {
+		fault := func(format string, args ...any) {
+			faults = append(faults, ingest.Fault{Path: "tokens." + name, Err: fmt.Errorf(format, args...)})
+		}
+		if !CallerName.MatchString(name) {
+			fault("%w", ErrCallerName)
+		}
+		if s.Tokens[name].File == "" {
+			fault("name the file of its token: {file: PATH}\nTo make one: ingestor token new PATH")
+		}
+		for _, right := range s.Tokens[name].Rights {
+			if !slices.Contains(append(slices.Clip(access.Rights), access.Operate), right) {
+				fault("there is no right %q; there are reserve, read, limits and operate", right)
+			}
+		}
+	}
+	return faults
+}
+
+// CallerTokens returns the tokens of those who may reserve over HTTP. Without one, nobody can.
+func (s *Settings) CallerTokens() (all []*access.Token, warnings []string, err error) {
+	text := os.Getenv(TokenVariable)
+	switch {
+	case text != "":
+		all, err = addToken(all, TokenVariable, "", text, nil)
+	case s.TokenFile != "":
+		all, warnings, err = readToken(all, "token_file", "", s.TokenFile, nil)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	grants := s.Grants()
+	for _, name := range slices.Sorted(maps.Keys(s.Tokens)) {
+		if s.Tokens[name].OnlyCalls() {
+			continue
+		}
+		var more []string
+		if all, more, err = readToken(all, "tokens."+name, name, s.Tokens[name].File, s.Tokens[name].Rights); err != nil {
+			return nil, nil, err
+		}
+		last := &all[len(all)-1]
+		*last = (*last).Bound(grants[name])
+		warnings = append(warnings, more...)
+	}
+	return all, warnings, nil
+}
+
+// readToken adds the token of a file.
+func readToken(all []*access.Token, setting, name, path string, rights []access.Right) (_ []*access.Token, warnings []string, err error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, console.Config(fmt.Errorf("%s: there is no %s\nTo create one: ingestor token new FILE", setting, path))
+	}
+	if err != nil {
+		return nil, nil, console.Config(fmt.Errorf("%s: %w", setting, err))
+	}
+	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
+		warnings = append(warnings, fmt.Sprintf("other users can read %s\nTo prevent that: chmod 600 %[1]s", path))
+	}
+	all, err = addToken(all, setting+": "+path, name, string(text), rights)
+	return all, warnings, err
+}
+
+// addToken adds a token after checking it. White space around it is ignored. Without
+// rights it has all.
+func addToken(all []*access.Token, from, name, text string, rights []access.Right) ([]*access.Token, error) {
+	if len(rights) == 0 {
+		rights = access.Rights
+	}
+	token, err := access.New(name, strings.TrimSpace(text), rights...)
+	if err != nil {
+		return nil, console.Config(fmt.Errorf("%s: %w", from, err))
+	}
+	if slices.ContainsFunc(all, token.Same) {
+		return nil, console.Config(fmt.Errorf("%s: another caller has the same token; each needs its own: ingestor token new FILE", from))
+	}
+	return append(all, token), nil
+}

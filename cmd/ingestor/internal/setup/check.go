@@ -1,0 +1,376 @@
+package setup
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"charm.land/lipgloss/v2"
+	"github.com/spf13/cobra"
+
+	"github.com/headroom-quota/headroom"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/youtube"
+	"github.com/headroom-quota/headroom/internal/shell"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/meter"
+	"github.com/headroom-quota/headroom/quota/open"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// staleAfter is the age at which what a price book says of an upstream may have changed.
+const staleAfter = 180 * 24 * time.Hour
+
+// staleUpstreams warns of upstreams that were last compared with their source long ago.
+func staleUpstreams(a *session.Session, f *findings, s *settings.Settings) {
+	now := a.Now()
+	for _, name := range slices.Sorted(maps.Keys(s.Book.Upstreams)) {
+		u := s.Book.Upstreams[name]
+		if age := now.Sub(u.Verified); !u.Verified.IsZero() && age > staleAfter {
+			remedy := ""
+			if u.Source != "" {
+				remedy = "\nCompare it with " + u.Source
+			}
+			f.warn("price book", "%s was verified on %s, %d days ago, and may be out of date%s", name, u.Verified.Format(time.DateOnly), age/(24*time.Hour), remedy)
+		}
+	}
+}
+
+func CheckCommand(a *session.Session) *cobra.Command {
+	var call bool
+	cmd := a.WithOutput(&cobra.Command{
+		Use:   "check",
+		Short: "Check configuration, price book, ledger, catalog and key",
+		Long: `Check the configuration, the price book, the ledger and its response time, the catalog
+and the API key, and report whether each works. If the settings name a Google project or
+its credentials, check also reads Google's own count. Check spends no units, unless --call
+is set: then it asks the upstream for one video.
+
+The exit code is that of the worst fault: 78 configuration, 77 credential, 69 ledger or
+upstream down, 75 no units left for --call. Warnings do not change it.`,
+		Example: `  ingestor check
+  ingestor check --call`,
+		Args: console.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return check(a, cmd, call)
+		},
+	})
+	cmd.Flags().BoolVar(&call, "call", false, "also make one call, which costs 1 unit")
+	return cmd
+}
+
+// finding is one result of ingestor check.
+type finding struct {
+	What  string `json:"what"`
+	State string `json:"state"` // ok, warning or fault
+	About string `json:"about"`
+}
+
+// findings are the results so far, with the exit codes of the faults.
+type findings struct {
+	all   []finding
+	codes map[int]bool
+}
+
+func (f *findings) ok(what, format string, args ...any) {
+	f.all = append(f.all, finding{what, "ok", fmt.Sprintf(format, args...)})
+}
+
+func (f *findings) warn(what, format string, args ...any) {
+	f.all = append(f.all, finding{what, "warning", fmt.Sprintf(format, args...)})
+}
+
+// fault adds a fault. It ignores nil.
+func (f *findings) fault(what string, err error) {
+	if err != nil {
+		f.all = append(f.all, finding{what, "fault", err.Error()})
+		f.codes[console.ExitCode(err)] = true
+	}
+}
+
+func check(a *session.Session, cmd *cobra.Command, call bool) (err error) {
+	ctx := cmd.Context()
+	f := &findings{codes: map[int]bool{console.ExitDone: true}}
+	var done console.Closers
+	defer func() { err = errors.Join(err, done.Close()) }()
+	if s, err := a.Settings(cmd.Flags()); err != nil {
+		f.fault("configuration", err)
+	} else {
+		checkSettings(a, f, s)
+		checkBook(f, s)
+		staleUpstreams(a, f, s)
+		l, clocks := checkLedger(ctx, a, f, s, &done)
+		clocks = append(clocks, checkCatalog(ctx, a, f, s, &done)...)
+		f.checkClocks(clocks)
+		if s.Book.Upstreams[settings.Metered] != nil {
+			checkKeys(ctx, f, s)
+		}
+		if s.CountsUnits() && l != nil {
+			checkCounts(ctx, a, f, s, l)
+		}
+		checkToken(f, s)
+		checkProxied(ctx, f, s)
+		checkPrograms(f, s)
+		checkFiles(f, s)
+		if call && l != nil {
+			f.call(ctx, a, s, l)
+		}
+	}
+	if err := a.Print(f.all, func(s *console.Sheet) { writeFindings(s, f.all) }); err != nil {
+		return err
+	}
+	if code := console.Worst(f.codes); code != console.ExitDone {
+		return &console.Exit{Code: code}
+	}
+	return nil
+}
+
+func writeFindings(s *console.Sheet, all []finding) {
+	for _, f := range all {
+		ink := map[string]lipgloss.Style{"ok": console.Good, "warning": console.Warm, "fault": console.Bad}[f.State]
+		text := f.What + ": " + f.About
+		if first, rest, ok := strings.Cut(text, "\n"); ok { // a remedy, or lines of a file
+			text = s.Wrap(first, 9) + "\n         " + strings.ReplaceAll(rest, "\n", "\n         ")
+		} else {
+			text = s.Wrap(text, 9)
+		}
+		s.Text.WriteString(s.In(ink, fmt.Sprintf("%-7s", f.State)) + "  " + text + "\n")
+	}
+}
+
+// checkToken checks the tokens for clients that reserve over HTTP.
+func checkToken(f *findings, s *settings.Settings) {
+	tokens, warnings, err := s.CallerTokens()
+	for _, warning := range warnings {
+		f.warn("token", "%s", warning)
+	}
+	switch {
+	case err != nil:
+		f.fault("token", err)
+	case len(tokens) > 0 && len(warnings) == 0:
+		f.ok("token", "clients that present it can reserve over HTTP at ingestor serve")
+	}
+}
+
+func checkSettings(a *session.Session, f *findings, s *settings.Settings) {
+	jobs := s.List()
+	f.ok("configuration", "jobs: %d, from %s", len(jobs), cmp.Or(s.File, "the defaults\nTo write a file: ingestor init"))
+	if len(jobs) > 0 {
+		f.fault("jobs", s.Priced(jobs))
+	}
+	if days := s.KeepStatisticsDays; days > ingest.DefaultKeepStatisticsDays {
+		f.warn("retention", "statistics are kept for %d days: YouTube allows more than %d only to audited developers who have accepted its amendment of 2026, and only for some statistics", days, ingest.DefaultKeepStatisticsDays)
+	}
+	if s.Endpoint != "" {
+		f.warn("endpoint", "calls go to %s, not to the real upstream", open.Shown(s.Endpoint))
+	}
+}
+
+// checkBook warns of valid entries of the price book that are likely mistakes.
+func checkBook(f *findings, s *settings.Settings) {
+	f.ok("price book", "%s, revision %d", cmp.Or(s.Costs, "built in"), s.Book.Revision)
+	for _, name := range slices.Sorted(maps.Keys(s.Book.Upstreams)) {
+		u := s.Book.Upstreams[name]
+		f.explain(u)
+		for _, pool := range slices.Sorted(maps.Keys(u.Pools)) {
+			exact := false
+			f.drainingDay(name+"/"+pool, u.Pools[pool].Windows)
+			for _, w := range u.Pools[pool].Windows {
+				if w.Estimates() {
+					f.warn("price book", "%s/%s is guarded by a counter (%s), an estimate that may pass the limit\nFor the ring, which never does, write {per: %s}", name, pool, w, w.Per)
+				} else {
+					exact = true
+				}
+			}
+			if !exact {
+				f.warn("price book", "%s/%s has no exact window", name, pool)
+			}
+		}
+	}
+	f.slowWindows(s.Book)
+	f.likelyTypos(s)
+	f.lostRefusals(s)
+}
+
+// explain says in words what depends on the calls of an upstream, and what it tells.
+func (f *findings) explain(u *book.Upstream) {
+	var all []string
+	for _, m := range slices.Sorted(maps.Keys(u.Methods)) {
+		for _, pool := range slices.Sorted(maps.Keys(u.Methods[m].Prices)) {
+			all = append(all, fmt.Sprintf("%s, %s: %s", m, pool, u.Methods[m].Prices[pool]))
+		}
+	}
+	if all = append(all, session.Answers(u, nil)...); len(all) > 0 {
+		f.ok("price book", "%s, by what requests and answers say:\n%s", u.Name, strings.Join(all, "\n"))
+	}
+}
+
+// drainingDay warns of a pool that has only a bucket of a day or more. A bucket lets
+// through a burst and a quota in such a time, so an upstream that counts days would refuse.
+func (f *findings) drainingDay(pool string, windows []book.Window) {
+	const day = 24 * time.Hour
+	counts := func(w book.Window) bool { return !w.Drains() }
+	long := slices.IndexFunc(windows, func(w book.Window) bool { return w.Drains() && w.Length() >= day })
+	if long < 0 || slices.ContainsFunc(windows, counts) {
+		return
+	}
+	f.warn("price book", "%s is guarded by a bucket only (%s)\nIf the upstream counts by the day, add its calendar: {per: day, zone: ...}", pool, windows[long])
+}
+
+// slowWindows warns of rings whose precision is so coarse that a busy caller cannot use
+// the whole quota.
+func (f *findings) slowWindows(b *quota.Book) {
+	warn := func(owner string, windows []book.Window) {
+		for _, w := range windows {
+			if w.Yield() >= window.MinYield {
+				continue
+			}
+			remedy := "Write algorithm: log, which is exact"
+			if best := w.Default(); best.Yield() >= window.MinYield {
+				remedy = fmt.Sprintf("Write precision: %s, or leave it out", console.Length(best.Precision))
+			}
+			if prompt := w.Spec; w.Late > 0 {
+				if prompt.Late = 0; prompt.Yield() >= window.MinYield {
+					remedy = "Lower late if calls arrive sooner"
+				}
+			}
+			f.warn("price book", "%s: the window of %s with precision %s sustains %d%% of its quota\n%s", owner, w, w.Precision, int(100*w.Yield()), remedy)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.Upstreams)) {
+		pools := b.Upstreams[name].Pools
+		for _, pool := range slices.Sorted(maps.Keys(pools)) {
+			warn(name+"/"+pool, pools[pool].Windows)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.Families)) {
+		warn("family "+name, b.Families[name].Windows)
+		for _, key := range slices.Sorted(maps.Keys(b.Families[name].Overrides)) {
+			if own := b.Families[name].Overrides[key]; !slices.EqualFunc(own, b.Families[name].Windows, sameSpec) {
+				warn("family "+name+", key "+key, own)
+			}
+		}
+	}
+}
+
+func sameSpec(a, b book.Window) bool { return a.Spec == b.Spec }
+
+// lostRefusals warns of a book whose list of refusals replaced the built-in one and lacks
+// some of its rules. Without them, a used-up quota does not block its pool.
+func (f *findings) lostRefusals(s *settings.Settings) {
+	builtin, err := headroom.Load("")
+	if err != nil {
+		f.fault("price book", console.Config(err))
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(builtin.Upstreams)) {
+		mine := s.Book.Upstreams[name]
+		if mine == nil {
+			continue
+		}
+		rules, lost := builtin.Upstreams[name].Refusals, 0
+		for _, rule := range rules {
+			if !slices.ContainsFunc(mine.Refusals, func(r book.Refusal) bool { return reflect.DeepEqual(r, rule) }) {
+				lost++
+			}
+		}
+		if lost > 0 {
+			f.warn("price book", "its refusals of %s lack %d of the %d built-in rules: a list replaces the list that it extends\nTo see the rules in force: ingestor costs show", name, lost, len(rules))
+		}
+	}
+}
+
+// checkFiles warns of files with spend or clients' keys that other users can read.
+func checkFiles(f *findings, s *settings.Settings) {
+	paths := []string{s.Catalog}
+	if at, err := open.Parse(s.Ledger); err == nil {
+		journal, _ := at.Journal(s.State) // a ledger whose folder is missing has none
+		paths = append(paths, at.File, journal)
+	}
+	paths = slices.DeleteFunc(paths, func(path string) bool { return path == "" })
+	for _, path := range paths {
+		for _, file := range []string{path, path + "-wal", path + "-shm"} {
+			if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o077 != 0 {
+				f.warn("file", "other users can read %s\nTo prevent that: chmod 600 %s", file, shell.Quote(file))
+			}
+		}
+	}
+}
+
+// checkKeys checks that every account has a key. It never shows one.
+func checkKeys(ctx context.Context, f *findings, s *settings.Settings) {
+	accounts := []string{quota.DefaultAccount}
+	for _, j := range s.List() {
+		if j.Kind.Runs() { // its calls go through a proxy
+			continue
+		}
+		accounts = append(accounts, cmp.Or(j.Account, quota.DefaultAccount))
+	}
+	slices.Sort(accounts)
+	for _, account := range slices.Compact(accounts) {
+		name, path, from := settings.Metered, s.KeyFile, "from YOUTUBE_API_KEY"
+		if account != quota.DefaultAccount {
+			name, path = settings.Metered+"@"+account, s.Accounts[account].KeyFile
+		}
+		if account != quota.DefaultAccount || strings.TrimSpace(os.Getenv("YOUTUBE_API_KEY")) == "" {
+			from = "from " + path
+		} else {
+			path = ""
+		}
+		if _, err := s.KeySources()[name](ctx); err != nil {
+			f.fault("key", &console.Exit{Code: console.ExitCredential, Err: fmt.Errorf("%s: %w", name, err)})
+			continue
+		}
+		f.ok("key", "%s has one, %s", name, from)
+		f.private(path)
+	}
+}
+
+// private warns of a key that other users can read.
+func (f *findings) private(path string) {
+	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
+		f.warn("key", "other users can read %s\nTo prevent that: chmod 600 %s", path, shell.Quote(path))
+	}
+}
+
+// someVideo is a video that has existed since 2005.
+const someVideo = "jNQXAC9IVRw"
+
+// call makes one call of the upstream.
+func (f *findings) call(ctx context.Context, a *session.Session, s *settings.Settings, l *quota.Ledger) {
+	if s.Book.Upstreams[settings.Metered] == nil {
+		f.fault("call", console.Config(fmt.Errorf("--call asks %s for a video, and the price book %s does not have that upstream", settings.Metered, s.Costs)))
+		return
+	}
+	transport, err := a.Transport(s, l)
+	if err != nil {
+		f.fault("call", err)
+		return
+	}
+	client, err := youtube.New(&http.Client{Transport: transport, Timeout: s.CallTimeout}, &youtube.Options{UserAgent: "headroom-ingestor"})
+	if err != nil {
+		f.fault("call", console.Config(err))
+		return
+	}
+	began := a.Now()
+	if _, err := client.Videos(meter.WithJob(ctx, "check"), []string{someVideo}); err != nil {
+		if console.ExitCode(err) == console.ExitFailed {
+			err = &console.Exit{Code: console.ExitDown, Err: err}
+		}
+		f.fault("call", err)
+		return
+	}
+	f.ok("call", "videos.list answered in %s, for 1 unit", a.Now().Sub(began).Round(time.Millisecond))
+}

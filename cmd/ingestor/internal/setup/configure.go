@@ -1,0 +1,179 @@
+package setup
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/invopop/jsonschema"
+	"github.com/spf13/cobra"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/access"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/internal/shell"
+)
+
+func ConfigCommand(a *session.Session) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Show the settings in force, or their schema",
+		Long:  `Without a subcommand, ingestor config does what ingestor config show does.`,
+		Example: `  ingestor config
+  ingestor config schema > ingestor.schema.json`,
+		Args: console.Known,
+	}
+	show := &cobra.Command{
+		Use:   "show",
+		Short: "Show the settings in force, and where each comes from",
+		Long: `Show every setting, its value, and its source: a flag, a variable, the file, or the
+default. Secrets are not shown.`,
+		Example: `  INGESTOR_WORKERS=8 ingestor config show`,
+		Args:    console.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := a.Settings(cmd.Flags())
+			if err != nil {
+				return err
+			}
+			return showSettings(a, s)
+		},
+	}
+	a.WithOutput(show)
+	a.WithOutput(cmd)
+	cmd.RunE = show.RunE
+	cmd.AddCommand(show, &cobra.Command{
+		Use:   "schema",
+		Short: "Write the JSON Schema of ingestor.yaml, for editors",
+		Long: `Write the JSON Schema of ingestor.yaml to standard output. Editors use it to complete and
+check the file.`,
+		Example: `  ingestor config schema > ingestor.schema.json`,
+		Args:    console.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			text, err := SettingsSchema()
+			if err != nil {
+				return err
+			}
+			_, err = a.Stdout.Write(text)
+			return err
+		},
+	})
+	return cmd
+}
+
+// SettingView is a setting in JSON.
+type SettingView struct {
+	Setting string `json:"setting"`
+	Value   string `json:"value"`
+	From    string `json:"from"`
+}
+
+func showSettings(a *session.Session, s *settings.Settings) error {
+	var all []SettingView
+	for _, set := range settings.AllSettings {
+		all = append(all, SettingView{set.Key, set.Shown(s), s.Source(set.Key)})
+	}
+	slices.SortFunc(all, func(a, b SettingView) int { return strings.Compare(a.Setting, b.Setting) })
+	for _, name := range slices.Sorted(maps.Keys(s.Accounts)) {
+		all = append(all, SettingView{"accounts." + name, "key_file " + s.Accounts[name].KeyFile, settings.FromFile})
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Keys)) {
+		all = append(all, SettingView{"keys." + name, "file " + s.Keys[name].File, settings.FromFile})
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Tokens)) {
+		rights := s.Tokens[name].Rights
+		if len(rights) == 0 && !s.Tokens[name].OnlyCalls() {
+			rights = access.Rights
+		}
+		value := fmt.Sprintf("file %s, rights %v", s.Tokens[name].File, rights)
+		if c := s.Tokens[name].Calls; c.Given() {
+			value += ", calls " + c.String()
+		}
+		all = append(all, SettingView{"tokens." + name, value, settings.FromFile})
+	}
+	jobs, _ := s.Said["jobs"].(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(s.Jobs)) {
+		j := s.Jobs[name]
+		from := settings.FromDefault
+		if _, said := jobs[name]; said {
+			from = settings.FromFile
+		}
+		value := fmt.Sprintf("%s, %s", j.Kind, j.Schedule())
+		if j.Kind.Runs() {
+			value += ", runs " + shell.Quote(j.Command[0]) // its arguments may hold secrets
+		} else {
+			value += fmt.Sprintf(", pages %d", j.Pages)
+		}
+		if j.Regional() {
+			value += ", regions " + strings.Join(j.Regions, " ")
+		}
+		if j.Disabled {
+			value += ", disabled"
+		}
+		all = append(all, SettingView{"jobs." + name, value, from})
+	}
+	return a.Print(all, func(sh *console.Sheet) {
+		if s.File != "" {
+			sh.Line("%s", sh.In(console.Faint, "file "+s.File))
+		}
+		writeSettings(sh, all)
+	})
+}
+
+// writeSettings writes a row for each setting. On a terminal a value is never cut: paths
+// are there to be copied.
+func writeSettings(s *console.Sheet, all []SettingView) {
+	if s.Width == 0 {
+		var rows [][]string
+		for _, v := range all {
+			rows = append(rows, []string{v.Setting, console.Plain(v.Value), v.From})
+		}
+		s.Table(console.Columns("setting", "value", "from"), rows)
+		return
+	}
+	const widest = 24 // a longer name has a line of its own
+	name := 0
+	for _, v := range all {
+		if len(v.Setting) <= widest {
+			name = max(name, len(v.Setting))
+		}
+	}
+	for _, v := range all {
+		text := strings.TrimSpace(console.Plain(v.Value) + " " + s.In(console.Faint, "("+v.From+")"))
+		title := fmt.Sprintf("%-*s  ", name, v.Setting)
+		if len(v.Setting) > widest {
+			title = s.Cut(v.Setting, s.Width) + "\n" + strings.Repeat(" ", name+2)
+		}
+		s.Text.WriteString(title + s.Wrap(text, name+2) + "\n")
+	}
+}
+
+// SettingsSchema is the JSON Schema of ingestor.yaml.
+func SettingsSchema() ([]byte, error) {
+	r := &jsonschema.Reflector{
+		Anonymous: true, ExpandedStruct: true, FieldNameTag: "yaml",
+		Mapper: func(t reflect.Type) *jsonschema.Schema {
+			switch t {
+			case reflect.TypeFor[time.Duration]():
+				return &jsonschema.Schema{Type: "string", Pattern: `^([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+$`, Examples: []any{"90s", "6h"}}
+			case reflect.TypeFor[ingest.Kind]():
+				kind := &jsonschema.Schema{Type: "string"}
+				for _, k := range ingest.Kinds() {
+					kind.Enum = append(kind.Enum, k)
+				}
+				return kind
+			}
+			return nil
+		},
+	}
+	schema := r.Reflect(&settings.Settings{})
+	schema.Title = "ingestor.yaml"
+	schema.Required = nil
+	text, err := json.MarshalIndent(schema, "", "  ")
+	return append(text, '\n'), err
+}

@@ -1,0 +1,2 @@
+// Package setup has the commands that write, show and check the configuration.
+package setup

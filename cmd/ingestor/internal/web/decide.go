@@ -1,0 +1,287 @@
+package web
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/access"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// The routes under /v1/ let programs in any language reserve on the ledger, with a token.
+
+// decision returns the handler of such a route. It reads the body before the timeout of
+// the answer starts, so that a slow client does not use that up. The right is that which
+// the token needs; without one, the answer itself asks.
+func (s *Server) decision(right access.Right, h answer, parameters ...string) http.Handler {
+	next := s.api(h, parameters...)
+	return s.authenticated(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if right != "" {
+			if err := caller(r).May(right); err != nil {
+				s.fail(w, r, err)
+				return
+			}
+		}
+		body, err := io.ReadAll(r.Body)
+		var long *http.MaxBytesError
+		switch {
+		case errors.As(err, &long):
+			err = &problem.Problem{Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("the body is longer than %d bytes", long.Limit)}
+		case err != nil:
+			err = problem.BadRequest("the body is incomplete")
+		}
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		next.ServeHTTP(w, r)
+	}))
+}
+
+// otherMethods registers handlers for the same paths with other methods. Without the token
+// a caller does not learn which method is right.
+func (s *Server) otherMethods(mux *http.ServeMux) {
+	methods := map[string][]string{}
+	for _, r := range s.table() {
+		if method, path, _ := strings.Cut(r.pattern, " "); strings.HasPrefix(path, "/v1/") {
+			methods[path] = append(methods[path], method)
+		}
+	}
+	for path, allowed := range methods {
+		mux.Handle(path, routed{s.authenticated(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Allow", strings.Join(allowed, ", "))
+			s.fail(w, r, &problem.Problem{Status: http.StatusMethodNotAllowed})
+		}))})
+	}
+}
+
+// reserve takes the units of a call, or of each call of an array. A caller that hangs up
+// before the answer may have been charged: a grant counts as spent, and asking again with
+// the same id returns it.
+func (s *Server) reserve(r *http.Request) (any, error) {
+	body, err := readJSON(r)
+	if err != nil {
+		return nil, err
+	}
+	if bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("[")) {
+		return s.reserveAll(r, body)
+	}
+	return s.reserveOne(r.Context(), caller(r), body)
+}
+
+// maxCalls is the highest number of calls of one request.
+const maxCalls = 100
+
+// reserveAll takes the units of each call of an array, in order and apart from the others.
+// The answers are in the same order: grants, and problems of the calls that got none.
+func (s *Server) reserveAll(r *http.Request, body []byte) (any, error) {
+	var calls []json.RawMessage
+	if err := json.Unmarshal(body, &calls); err != nil {
+		return nil, err
+	}
+	if len(calls) == 0 || len(calls) > maxCalls {
+		return nil, problem.BadInput("send 1 to %d calls in an array, not %d", maxCalls, len(calls))
+	}
+	answers := make([]any, len(calls))
+	for i, call := range calls {
+		granted, err := s.reserveOne(r.Context(), caller(r), call)
+		if hungUp := context.Cause(r.Context()); errors.Is(hungUp, context.Canceled) {
+			return nil, hungUp // the calls that are left are not made
+		}
+		if err == nil {
+			answers[i] = granted
+			continue
+		}
+		p := s.problem(r, err)
+		p.Index, p.Detail = &i, fmt.Sprintf("call %d: %s", i, p.Error())
+		answers[i] = p
+	}
+	return answers, nil
+}
+
+// reserveOne takes the units of the call that an object describes.
+func (s *Server) reserveOne(ctx context.Context, by *access.Token, object []byte) (*problem.Verdict, error) {
+	call, err := readCall(object)
+	if err != nil {
+		return nil, err
+	}
+	granted, err := s.decide(ctx, by, &call)
+	if err != nil {
+		err = problem.OfLedger(s.current().Ledger.Book(), err)
+		if p, ok := errors.AsType[*problem.Problem](err); ok && p.Verdict != nil {
+			p.ID = cmp.Or(call.ID, p.ID) // as it was sent, also if the store was not asked
+		}
+		return nil, err
+	}
+	v := grantOf(granted)
+	v.ID = cmp.Or(call.ID, v.ID)
+	return v, nil
+}
+
+// decide takes the units of a call for the bearer of a token, whatever the protocol.
+func (s *Server) decide(ctx context.Context, by *access.Token, call *quota.Call) (*quota.Reservation, error) {
+	if err := s.mayCall(by, call); err != nil {
+		return nil, err
+	}
+	ledger, units := s.current().Ledger, int64(0)
+	var b access.Budget
+	if call.Family == "" { // the limits of the caller's own clients are no spend
+		b = s.budget(ctx, by)
+	}
+	if b != nil {
+		units = expected(ledger.Book(), call)
+		if err := b.Take(units); err != nil {
+			return nil, s.overBudget(err)
+		}
+		if call.ID != "" { // a caller that hangs up may ask for the grant again, which costs nothing then
+			var done context.CancelFunc
+			ctx, done = context.WithTimeout(context.WithoutCancel(ctx), s.timeouts.Query)
+			defer done()
+		}
+	}
+	ended := s.tracer.Reserve(ctx)
+	granted, err := ledger.Reserve(ctx, *call)
+	ended(granted, err)
+	s.refused.Add(by.Name(), err)
+	if b != nil {
+		if err == nil && !granted.Repeat {
+			for _, n := range granted.Charges() {
+				units -= n
+			}
+		}
+		b.Add(-units) // of a call that took nothing, all
+	}
+	return granted, err
+}
+
+// rightFor returns the right that a call needs.
+func rightFor(call *quota.Call) access.Right {
+	if call.Family != "" {
+		return access.Limits
+	}
+	return access.Reserve
+}
+
+// settle corrects a reservation to the real cost of the call.
+func (s *Server) settle(r *http.Request) (any, error) {
+	var text string
+	var units settledUnits
+	if err := readObject(r, field{"token", &text}, field{"units", &units}); err != nil {
+		return nil, err
+	}
+	if units.one == nil && units.all == nil {
+		return nil, problem.BadInput("units are missing: send a number, or for several pools an object with the units of each")
+	}
+	token, pools, err := readReceipt(text)
+	if err != nil {
+		return nil, err
+	}
+	cost, err := units.byPool(pools)
+	if err != nil {
+		return nil, err
+	}
+	return s.settleFor(r, token, cost)
+}
+
+// release gives back the units of a call that was never sent.
+func (s *Server) release(r *http.Request) (any, error) {
+	var text string
+	if err := readObject(r, field{"token", &text}); err != nil {
+		return nil, err
+	}
+	token, pools, err := readReceipt(text)
+	if err != nil {
+		return nil, err
+	}
+	var nothing quota.Units
+	if len(pools) > 0 { // by name, so that a changed token is noticed
+		nothing = make(quota.Units, len(pools))
+		for _, pool := range pools {
+			nothing[pool] = 0
+		}
+	}
+	return s.settleFor(r, token, nothing)
+}
+
+// settleFor settles a reservation of the caller, or releases it if there are no units. The
+// receipt of another token is answered as one that never was.
+func (s *Server) settleFor(r *http.Request, token quota.Token, units quota.Units) (any, error) {
+	by, ledger := caller(r), s.current().Ledger
+	if !by.Owns(&token) {
+		token.Nonce = quota.Nonce{} // the ledger knows no such receipt
+	}
+	settle := func() (quota.Settlement, error) { return ledger.SettleBounded(r.Context(), token, units) }
+	if units == nil {
+		settle = func() (quota.Settlement, error) { return ledger.Release(r.Context(), token) }
+	}
+	done, err := settle()
+	if err != nil {
+		return nil, problem.OfLedger(ledger.Book(), err)
+	}
+	if b := s.budget(r.Context(), by); b != nil && !done.Repeat && token.Owner() == by.Owner() {
+		b.Add(max(done.Charged-done.Back, -b.Spent()))
+	}
+	return settlementOf(&token, done), nil
+}
+
+// readReceipt parses the text that receipt returns. The text of a [quota.Token] works too,
+// and names no pools.
+func readReceipt(text string) (token quota.Token, pools []string, err error) {
+	head, names, named := strings.Cut(text, ".")
+	token, err = quota.ParseToken(head)
+	if named {
+		pools = strings.Split(names, ".")
+	}
+	inOrder := slices.Compact(slices.Sorted(slices.Values(pools)))
+	if err != nil || len(pools) > maxPools || !slices.Equal(pools, inOrder) || slices.Contains(pools, "") {
+		return token, nil, &problem.Problem{Status: http.StatusBadRequest, Code: "malformed_token", Detail: "token: this service did not issue it; send the token that reserve returned, unchanged"}
+	}
+	return token, pools, nil
+}
+
+// maxPools is the highest number of pools of a reservation.
+const maxPools = 16
+
+// receipt returns the token of a grant with the names of its pools, or "" if the grant
+// cannot be settled.
+func receipt(granted *quota.Reservation, charges quota.Units) string {
+	token := granted.Token().String()
+	if token == "" {
+		return ""
+	}
+	return token + "." + strings.Join(slices.Sorted(maps.Keys(charges)), ".")
+}
+
+// pools returns the state of the pools.
+func (s *Server) pools(r *http.Request) (any, error) {
+	q := read(r)
+	ledger := s.current().Ledger
+	upstream, account := q.text("upstream"), q.text("account")
+	by := caller(r)
+	if by.Grant() != nil && (upstream != "" || account != "") && !slices.ContainsFunc(by.Grant().Upstreams, func(name string) bool {
+		return (upstream == "" || name == upstream) && by.Sees(name, account)
+	}) {
+		return nil, by.Deny("pools of", cmp.Or(upstream, account))
+	}
+	all, err := ledger.View().Usage(r.Context(), upstream, account)
+	if err != nil {
+		return nil, problem.OfLedger(ledger.Book(), err)
+	}
+	all = slices.DeleteFunc(all, func(u quota.Usage) bool { return !by.Sees(u.Pool.Upstream, u.Pool.Account) })
+	return struct {
+		Pools []view.Pool `json:"pools"`
+	}{view.Pools(all)}, nil
+}

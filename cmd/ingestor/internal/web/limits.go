@@ -1,0 +1,112 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/guard"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/memstore"
+	"github.com/headroom-quota/headroom/quota/throttle"
+)
+
+// The limits per client are families of the price book. "client" is the limit for all
+// routes together; without it the limit is 60 requests a minute. "client_search" is a limit
+// of its own for searches, by the name of the limit in the table of routes. Clients on this
+// machine are limited too. The counts are in memory, so that a request costs no round trip
+// to the store.
+const ownLimit = throttle.DefaultFamily + "_"
+
+// limits are the limits in force.
+type limits struct {
+	missed  *throttle.Throttle            // for requests that match no route
+	routes  map[string]*throttle.Throttle // by the name of the limit in the table of routes
+	guesses *guard.Guesses
+}
+
+// counts are in memory, and the limits of single keys that were set at run time in the
+// ledger.
+type counts struct {
+	quota.Store
+	quota.LimitKeeper
+}
+
+// KeyLimit implements [quota.LimitKeeper]. While the ledger is down, the price book's limits
+// hold: an unknown limit would be an outage, and in an outage a throttle lets all pass.
+func (c counts) KeyLimit(ctx context.Context, family, key string) (*quota.KeyLimit, error) {
+	l, err := c.LimitKeeper.KeyLimit(ctx, family, key)
+	if err != nil && ctx.Err() == nil {
+		return nil, nil
+	}
+	return l, err
+}
+
+// newLimits returns the limits of a price book.
+func (s *Server) newLimits(book *quota.Book, set quota.LimitKeeper) (*limits, error) {
+	names := map[string]bool{strings.TrimPrefix(guard.GuessFamily, ownLimit): true}
+	free := map[string][]throttle.Limit{}
+	for _, r := range s.table() {
+		names[r.limit] = true
+		if r.limit == unlimited {
+			_, path, _ := strings.Cut(r.pattern, " ")
+			free[path] = nil // headers must not tell which method is right
+		}
+	}
+	families := throttle.Book()
+	for name, f := range book.Families {
+		route, ours := strings.CutPrefix(name, ownLimit)
+		if ours && (!names[route] || route == unlimited) {
+			delete(names, unlimited)
+			return nil, quota.BadInput("family %s of the price book limits no route; the families for routes are %s%s",
+				name, ownLimit, strings.Join(slices.Sorted(maps.Keys(names)), ", "+ownLimit))
+		}
+		if ours || name == throttle.DefaultFamily {
+			families.Families[name] = f
+		}
+	}
+	ledger, err := quota.New(families, counts{memstore.New(&memstore.Options{Clock: s.clock}), set}, &quota.Options{Clock: s.clock})
+	if err != nil {
+		return nil, err
+	}
+	l := limits{routes: map[string]*throttle.Throttle{}}
+	o := throttle.Options{TrustedProxies: s.proxies, Logger: s.log, XRateLimit: s.xRateLimit}
+	for name := range names {
+		o.Limits = []throttle.Limit{{}}
+		if _, own := book.Families[ownLimit+name]; own {
+			o.Limits[0].Family = ownLimit + name
+		}
+		if l.routes[name], err = throttle.New(ledger, &o); err != nil {
+			return nil, fmt.Errorf("limits per client: %w", err)
+		}
+	}
+	o.Limits, o.Routes = nil, free
+	if l.missed, err = throttle.New(ledger, &o); err != nil {
+		return nil, fmt.Errorf("limits per client: %w", err)
+	}
+	l.guesses = guard.NewGuesses(s.clock, book.Families[guard.GuessFamily], l.missed.Client)
+	return &l, nil
+}
+
+// limited checks the limit of a route first.
+func (s *Server) limited(limit string, next http.Handler) http.Handler {
+	if limit == unlimited {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		admit(s.limits.Load().routes[limit], w, r, next)
+	})
+}
+
+// admit has next answer what a throttle admits. A client that hangs up at once is counted, too.
+func admit(t *throttle.Throttle, w http.ResponseWriter, r *http.Request, next http.Handler) {
+	if r.Context().Err() == nil {
+		t.Handler(next).ServeHTTP(w, r)
+		return
+	}
+	admitted := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { next.ServeHTTP(w, r) })
+	t.Handler(admitted).ServeHTTP(w, r.WithContext(context.WithoutCancel(r.Context())))
+}

@@ -1,0 +1,133 @@
+package pages
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
+)
+
+// chance says whether a job can start at a time.
+type chance struct {
+	job     *job
+	at      time.Time
+	resumes bool
+	pool    *quota.Usage
+	window  *quota.WindowUsage // the one that decides
+	free    int64              // units left in it at that time
+	limit   int64              // of it, for the class of the job
+	until   time.Time          // the job cannot start before, or zero
+	blocked bool
+	never   bool // the limit of its class is below the cost of its first call
+}
+
+// enough reports whether the units left pay for the whole run.
+func (c *chance) enough() bool {
+	return c.pool == nil || c.window == nil || c.free >= c.job.costIn(c.pool.Pool.String())
+}
+
+// shut reports whether the first call would be refused.
+func (c *chance) shut() bool { return !c.until.IsZero() || c.never }
+
+// chanceOf looks at the pools that a job charges, as they will be when it starts.
+func (s *state) chanceOf(j *job) chance {
+	c := chance{job: j}
+	c.at, c.resumes = j.start(s.now)
+	for _, name := range j.pools() {
+		u := s.pool(name)
+		if u == nil {
+			continue
+		}
+		if u.Blocked.After(c.at) && u.Blocked.After(c.until) {
+			c.pool, c.window, c.until, c.blocked = u, nil, u.Blocked, true
+		}
+		for i := range u.Allowances {
+			c.consider(u, &u.Allowances[i], s.limit(u, i, j), j.first[name])
+		}
+	}
+	return c
+}
+
+// consider takes a window as the one that decides if it is worse than those before.
+func (c *chance) consider(u *quota.Usage, w *quota.WindowUsage, limit, first int64) {
+	used := w.Used
+	switch {
+	case !w.ResetAt.IsZero() && !c.at.Before(w.ResetAt):
+		used = 0
+	case !w.NextAt.IsZero() && !c.at.Before(w.NextAt):
+		used -= w.NextUnits
+	}
+	free := max(limit-used, 0)
+	switch {
+	case free < first && limit < first:
+		c.pool, c.window, c.free, c.limit, c.never = u, w, free, limit, true
+	case free < first:
+		if w.NextAt.After(c.until) && !c.never {
+			c.pool, c.window, c.free, c.limit, c.until, c.blocked = u, w, free, limit, w.NextAt, false
+		}
+	case isShort(w) && free >= c.job.costIn(u.Pool.String()): // it says little about the day
+	case !c.shut() && (c.window == nil || free < c.free):
+		c.pool, c.window, c.free, c.limit = u, w, free, limit
+	}
+}
+
+// isShort reports whether a window is much shorter than a day.
+func isShort(w *quota.WindowUsage) bool {
+	return w.Spec.Length() < 12*time.Hour
+}
+
+// limit returns how many units of a window a job may use.
+func (s *state) limit(u *quota.Usage, i int, j *job) int64 {
+	w := u.Allowances[i]
+	return book.Window{Quota: w.Quota, Headroom: w.Headroom}.Limit(j.class)
+}
+
+// chances returns the chance of every job, the next job first.
+func (s *state) chances() []chance {
+	all := make([]chance, 0, len(s.jobs))
+	for _, j := range s.jobs {
+		if at, _ := j.start(s.now); !at.IsZero() {
+			all = append(all, s.chanceOf(j))
+		}
+	}
+	slices.SortStableFunc(all, func(a, b chance) int { return a.at.Compare(b.at) })
+	return all
+}
+
+// needs says what a run costs, if that is known.
+func (c *chance) needs() sentence {
+	units := c.job.cost.units
+	if c.pool != nil {
+		units = c.job.costIn(c.pool.Pool.String())
+	}
+	switch {
+	case c.job.cost.unknown:
+		return say("Its cost is not known yet")
+	case c.job.cost.runs == 0:
+		return say("It needs up to ", count(units, "unit"))
+	case units == 0:
+		return say("Its last runs needed no units")
+	}
+	return say("It needs about ", count(units, "unit"))
+}
+
+// left says how many units are left in the window that decides.
+func (c *chance) left() string {
+	return fmt.Sprintf("%s has %s of %s left %s", c.pool.Pool, view.Number(c.free), view.Number(c.limit), period(c.window))
+}
+
+// why says what keeps a run from starting.
+func (c *chance) why() string {
+	if c.blocked {
+		return blockedBy(c.pool)
+	}
+	return fmt.Sprintf("%s has %s of %s left %s", c.pool.Pool, view.Number(max(c.limit-c.window.Used, 0)), view.Number(c.limit), period(c.window))
+}
+
+// tooExpensive says why a run can never start.
+func (c *chance) tooExpensive() sentence {
+	return say("Its class may use ", view.Number(c.limit), " of ", c.pool.Pool, ", and its first call costs more")
+}

@@ -1,0 +1,189 @@
+package pages
+
+import (
+	"fmt"
+	"html/template"
+	"time"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/internal/svg"
+)
+
+// inline returns a picture as HTML. The canvas escapes all text.
+func inline(c *svg.Canvas) template.HTML {
+	return template.HTML(c.Inline()) //nolint:gosec // see above
+}
+
+// draw draws a bar for each hour, with the groups stacked.
+func (h *hours) draw(by grouping, width float64) template.HTML {
+	const height, left, top, bottom = 190.0, 44.0, 12.0, 24.0
+	title := fmt.Sprintf("%s by %s, by the hour", h.of, by)
+	most, desc := h.peak()
+	c := svg.New(width, height, title, desc)
+	ticks := svg.Ticks(0, float64(most), 4)
+	top1 := ticks[len(ticks)-1]
+	base := height - bottom
+	y := func(v float64) float64 { return base - v/top1*(base-top) }
+	for _, t := range ticks {
+		class := "grid"
+		if t == 0 {
+			class = "axis"
+		}
+		c.Line(left, y(t), width, y(t), class)
+		c.Text(left-8, y(t)+4, "end faint", view.Number(int64(t)))
+	}
+	slot := (width - left) / float64(h.n)
+	every := 3
+	if width < 500 {
+		every = 6
+	}
+	for i := range h.n {
+		at := h.from.Add(time.Duration(i) * time.Hour)
+		x := left + float64(i)*slot
+		if at.Hour()%every == 0 && i > 0 && i < h.n-1 {
+			c.Time(x+slot/2, height-6, "middle faint", at)
+		}
+		sum := 0.0
+		for _, g := range h.groups {
+			if g.hours[i] == 0 {
+				continue
+			}
+			v := float64(g.hours[i])
+			hint := at.Format("15:04") + " UTC: " + count(g.hours[i], "unit") + " of " + g.name
+			c.Bar(x+slot*0.14, y(sum+v), slot*0.72, y(sum)-y(sum+v), g.class, hint)
+			sum += v
+		}
+	}
+	return inline(c)
+}
+
+// peak returns the units of the highest hour, and a description of the chart.
+func (h *hours) peak() (most int64, desc string) {
+	highest := 0
+	for i := range h.n {
+		var sum int64
+		for _, g := range h.groups {
+			sum += g.hours[i]
+		}
+		if sum > most {
+			most, highest = sum, i
+		}
+	}
+	if most == 0 {
+		return 0, "None is used."
+	}
+	at := h.from.Add(time.Duration(highest) * time.Hour).Format("15:04 UTC")
+	return most, fmt.Sprintf("%s in all, at most %s in the hour from %s. The table below has the sums.", view.Number(h.total), view.Number(most), at)
+}
+
+// lookAhead is how far into the future a timeline reaches.
+const lookAhead = 6 * time.Hour
+
+// drawRuns draws the runs of the last 24 hours, with a row for each job, and when jobs are
+// due in the next hours. Failed and deferred runs differ in shape as well as in colour.
+func (s *state) drawRuns(width float64) template.HTML {
+	names := s.jobNames()
+	left, row, every := 110.0, 34.0, 3
+	if width < 500 {
+		left, row, every = 8, 46, 6
+	}
+	const top, bottom = 22.0, 8.0
+	height := top + row*float64(len(names)) + bottom
+	c := svg.New(width, height, "Runs of the last 24 hours, and when jobs are due in the next 6", s.runsInWords())
+	from, to := s.now.Add(-day), s.now.Add(lookAhead)
+	x := func(t time.Time) float64 { return left + float64(t.Sub(from))/float64(to.Sub(from))*(width-left-4) }
+	c.Rect(x(s.now), top-4, width-x(s.now), height-top-bottom+8, "shade")
+	for t := from.UTC().Truncate(time.Hour).Add(time.Hour); t.Before(to); t = t.Add(time.Hour) {
+		if t.Hour()%every == 0 {
+			c.Line(x(t), top-4, x(t), height-bottom+4, "grid")
+			if near := x(t) - x(s.now); near < -36 || near > 36 {
+				c.Time(x(t), 12, "middle faint", t)
+			}
+		}
+	}
+	c.Line(x(s.now), top-6, x(s.now), height-bottom+4, "axis")
+	c.Text(x(s.now), 12, "middle", "now")
+	for i, name := range names {
+		mid := top + row*(float64(i)+0.5)
+		if width < 500 {
+			c.Text(left, mid-10, "", name)
+			mid += 8
+		} else {
+			c.Text(left-12, mid+4, "end", shorten(name))
+		}
+		c.Line(left, mid, width-4, mid, "grid")
+		for k := len(s.runs) - 1; k >= 0; k-- {
+			if s.runs[k].Job == name {
+				s.mark(c, &s.runs[k], x, mid)
+			}
+		}
+		s.ticks(c, name, x, mid, to)
+	}
+	return inline(c)
+}
+
+// mark draws a run: a bar over its duration, a triangle if it was deferred, or a cross if
+// it failed.
+func (s *state) mark(c *svg.Canvas, r *catalog.RunRecord, x func(time.Time) float64, y float64) {
+	end := r.EndedAt
+	if end.IsZero() {
+		end = s.now
+	}
+	x1 := x(latestOf(r.StartedAt, s.now.Add(-day)))
+	x2 := max(x(end), x1+4)
+	hint := fmt.Sprintf("%s, %s: %s, %s", r.Job, s.stamp(r.StartedAt), r.State, count(view.Total(r).Units, "unit"))
+	switch r.State {
+	case catalog.Deferred:
+		c.Polygon("warn", hint, svg.Point{X: x1 - 6, Y: y + 6}, svg.Point{X: x1, Y: y - 7}, svg.Point{X: x1 + 6, Y: y + 6})
+	case catalog.Failed:
+		const a, b = 2.2, 6.5
+		c.Polygon("bad", hint, cross(x1, y, a, b)...)
+	case catalog.Running:
+		c.Bar(x1, y-7, x2-x1, 14, "running", hint)
+	default:
+		c.Bar(x1, y-7, x2-x1, 14, "done", hint)
+	}
+}
+
+// ticks draws when a job is due, and when its deferred work resumes.
+func (s *state) ticks(c *svg.Canvas, name string, x func(time.Time) float64, y float64, to time.Time) {
+	j := s.job(name)
+	if j == nil {
+		return
+	}
+	n := 0
+	for at := j.next; !at.IsZero() && at.Before(to) && n < 400; at = j.Schedule().Next(at) {
+		c.Bar(x(at)-1, y-7, 2, 14, "due", name+" is due at "+s.stamp(at))
+		n++
+	}
+	if at, resumes := j.start(s.now); resumes && at.Before(to) {
+		c.Bar(x(at)-2, y-9, 4, 18, "warn", name+" resumes at "+s.stamp(at))
+	}
+}
+
+// runsInWords describes the timeline for screen readers.
+func (s *state) runsInWords() string {
+	n := map[catalog.State]int64{}
+	for i := range s.runs {
+		n[s.runs[i].State]++
+	}
+	return fmt.Sprintf("%s: %d done, %d deferred, %d failed, %d under way. The table below has the latest.", count(int64(len(s.runs)), "run"),
+		n[catalog.Done], n[catalog.Deferred], n[catalog.Failed], n[catalog.Running])
+}
+
+// shorten cuts a name so that it fits beside a timeline.
+func shorten(name string) string {
+	const most = 15
+	if len(name) <= most {
+		return name
+	}
+	return name[:most-1] + "…" // names of jobs are ASCII
+}
+
+func latestOf(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

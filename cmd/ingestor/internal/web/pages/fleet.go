@@ -1,0 +1,105 @@
+package pages
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/ingest/fleet"
+)
+
+// fleetPage is the data of the template fleet.html.
+type fleetPage struct {
+	Page
+	Notes  []note
+	Counts string
+	Daemon *table // nil without daemons
+	Work   *table // nil without work
+	All    bool   // whether it shows also the work that waits until its job is due
+	// Ledgers are sentences about the ledgers that the fleet charges.
+	Ledgers []string
+	Behind  string // bytes that the slowest replica of the database lacks, or empty
+}
+
+// Fleet serves the page of the daemons and their work: /fleet, or /fleet?all=yes with the work
+// that waits until its job is due.
+func (b *Board) Fleet(w http.ResponseWriter, r *http.Request) {
+	src := b.sources()
+	if src.Fleet == nil {
+		b.Problem(w, r, http.StatusNotFound, "There is no fleet: the catalog of this server is a file. A fleet needs the setting database")
+		return
+	}
+	s := b.blank()
+	p := &fleetPage{Page: s.page("Fleet", "/fleet", true), All: r.URL.Query().Get("all") == "yes"}
+	var is fleet.Status
+	err := b.withTimeout(r.Context(), func(ctx context.Context) (err error) {
+		is, err = src.Fleet.Status(ctx)
+		return err
+	})
+	if err != nil {
+		if r.Context().Err() == nil {
+			b.log.Warn("show the fleet", "error", err)
+		}
+		p.Notes = []note{{bad, say("The database cannot be read now, so nothing is known of the fleet. To see why: ingestor check"), ""}}
+		b.show(w, r, http.StatusOK, "fleet", p)
+		return
+	}
+	p.Notes, p.Counts = fleetNotes(&is), fleetCounts(&is)
+	if len(is.Daemons) > 0 {
+		p.Daemon = s.table("The daemons", true, view.DaemonTable(&is))
+	}
+	if t := view.UnitTable(&is, p.All); len(t.Rows) > 0 {
+		p.Work = s.table("The work of the daemons", true, t)
+	}
+	for _, l := range is.Ledgers {
+		p.Ledgers = append(p.Ledgers, view.ChargedTo(l))
+	}
+	if is.Behind != nil {
+		p.Behind = view.Number(*is.Behind)
+	}
+	b.show(w, r, http.StatusOK, "fleet", p)
+}
+
+// badClock is a difference of clocks from which a page mentions it.
+const badClock = time.Second
+
+// fleetNotes says what needs attention, or that nothing does.
+func fleetNotes(is *fleet.Status) (all []note) {
+	alive, leads, skew := is.Alive()
+	switch {
+	case alive == 0:
+		all = append(all, note{bad, say("No daemon is alive, so no job runs. To start one: ingestor run"), ""})
+	case !leads:
+		all = append(all, note{warn, say("No daemon leads, so deferred work and the work of lost daemons waits. Another one leads within about 20 s"), ""})
+	}
+	if skew >= badClock {
+		all = append(all, note{warn, say("The clock of a daemon differs from the database's by ", span(skew), ". Run NTP on all machines"), ""})
+	}
+	var paused []string
+	for i := range is.Units {
+		if u := &is.Units[i]; u.Paused {
+			paused = append(paused, u.Job)
+		}
+	}
+	slices.Sort(paused)
+	for _, job := range slices.Compact(paused) {
+		all = append(all, note{warn, say(job, " is paused on all machines. To resume it: ingestor fleet resume ", job), ""})
+	}
+	if all == nil {
+		all = []note{{good, say("A daemon leads, no job is paused, and the clocks agree"), ""}}
+	}
+	return all
+}
+
+// fleetCounts says how many daemons there are, and how much work in each state.
+func fleetCounts(is *fleet.Status) string {
+	alive, _, _ := is.Alive()
+	by := map[fleet.UnitState]int64{}
+	for i := range is.Units {
+		by[is.Units[i].State]++
+	}
+	return count(int64(alive), "daemon") + ". Units of work: " + view.Number(by[fleet.UnitRunning]) + " running, " +
+		view.Number(by[fleet.UnitQueued]) + " queued, " + view.Number(by[fleet.UnitDeferred]) + " deferred, " + view.Number(by[fleet.UnitIdle]) + " idle"
+}

@@ -1,0 +1,159 @@
+package pages
+
+import (
+	"slices"
+	"time"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// forecast says what runs will use of a pool until its next reset: for each job, the runs
+// that are due until then times the cost of one.
+type forecast struct {
+	Until    moment
+	Reset    bool // Until is a reset, and not just 24 hours from now
+	Lines    []forecastLine
+	Units    int64
+	Free     int64
+	Fits     bool
+	RunsOut  *moment // time of the first run that does not fit
+	RunsJob  string
+	Lacks    string // the window that run does not fit into
+	Window   string
+	window   string   // its name
+	Guessed  []string // jobs without a finished run; they count with their highest cost
+	Resuming []string // jobs with deferred work, which counts as one more run
+}
+
+// forecastLine is the part of one job.
+type forecastLine struct {
+	Job   string
+	Runs  int
+	Each  int64
+	Units int64
+	Guess bool // the highest cost, because no run is done yet
+
+	Unknown bool // the cost is not known, and does not count
+}
+
+// tick is a future run.
+type tick struct {
+	at  time.Time
+	job *job
+}
+
+// maxTicks bounds the future runs of one job.
+const maxTicks = 3000
+
+// forecast returns the forecast of a pool, or nil if it has no windows.
+func (s *state) forecast(u *quota.Usage) *forecast {
+	w := forecastWindow(u)
+	if w == nil {
+		return nil
+	}
+	until := s.now.Add(day)
+	f := &forecast{Window: period(w), window: w.Window, Free: w.Remaining, Fits: true}
+	if w.Spec.Calendar() && w.ResetAt.After(s.now) {
+		until, f.Reset = w.ResetAt, true
+	}
+	f.Until = s.moment(until)
+	pool := u.Pool.String()
+	var ticks []tick
+	for _, j := range s.jobs {
+		if j.share[pool] == 0 {
+			continue
+		}
+		if j.costIn(pool) == 0 && !j.cost.unknown {
+			continue
+		}
+		line := forecastLine{Job: j.Name, Each: j.costIn(pool), Guess: j.cost.runs == 0 && !j.cost.unknown, Unknown: j.cost.unknown}
+		if !j.resume.IsZero() && j.resume.Before(until) {
+			at, _ := j.start(s.now)
+			ticks = append(ticks, tick{at, j})
+			f.Resuming = append(f.Resuming, j.Name)
+			line.Runs++
+		}
+		for at := j.next; !at.IsZero() && at.Before(until) && line.Runs < maxTicks; at = j.Schedule().Next(at) {
+			ticks = append(ticks, tick{at, j})
+			line.Runs++
+		}
+		line.Units = int64(line.Runs) * line.Each
+		if line.Guess && line.Runs > 0 {
+			f.Guessed = append(f.Guessed, j.Name)
+		}
+		f.Lines = append(f.Lines, line)
+		f.Units += line.Units
+	}
+	s.runsOut(f, u, ticks)
+	return f
+}
+
+// runsOut finds the first run that does not fit: into the window of the forecast, or into
+// another one before its units come back.
+func (s *state) runsOut(f *forecast, u *quota.Usage, ticks []tick) {
+	slices.SortStableFunc(ticks, func(a, b tick) int { return a.at.Compare(b.at) })
+	var spent int64
+	for _, t := range ticks {
+		spent += t.job.costIn(u.Pool.String())
+		for i := range u.Allowances {
+			w := &u.Allowances[i]
+			if isShort(w) || spent <= w.Remaining || w.Window != f.window && !t.at.Before(w.NextAt) {
+				continue
+			}
+			at := s.moment(t.at)
+			f.Fits, f.RunsOut, f.RunsJob, f.Lacks = false, &at, t.job.Name, period(w)
+			return
+		}
+	}
+}
+
+// forecastWindow returns the window that a forecast is made for: the calendar window of a
+// day or more that resets next, else the window with the highest limit.
+func forecastWindow(u *quota.Usage) *quota.WindowUsage {
+	var best *quota.WindowUsage
+	for i := range u.Allowances {
+		w := &u.Allowances[i]
+		if w.Spec.Calendar() && !isShort(w) {
+			if best == nil || !best.Spec.Calendar() || w.ResetAt.Before(best.ResetAt) {
+				best = w
+			}
+			continue
+		}
+		if best == nil || !best.Spec.Calendar() && w.Limit > best.Limit {
+			best = w
+		}
+	}
+	return best
+}
+
+// Sum returns the units to come, in words.
+func (f *forecast) Sum() string {
+	if len(f.Guessed) > 0 {
+		return "up to " + count(f.Units, "unit")
+	}
+	return "about " + count(f.Units, "unit")
+}
+
+// Lack says which run does not fit.
+func (f *forecast) Lack() sentence {
+	return say(f.RunsJob, " at ", *f.RunsOut, " is the first run that lacks units ", f.Lacks)
+}
+
+// Left returns the units that are left.
+func (f *forecast) Left() string { return view.Number(f.Free) }
+
+// Says returns the line in words.
+func (l *forecastLine) Says() string {
+	if l.Runs == 0 {
+		return "no run"
+	}
+	if l.Unknown {
+		return count(int64(l.Runs), "run") + "; the cost of one is not known until one is done"
+	}
+	text := count(int64(l.Runs), "run") + " × " + view.Number(l.Each) + " = " + view.Number(l.Units)
+	if l.Guess {
+		text += ", at most: no run of it is done yet"
+	}
+	return text
+}

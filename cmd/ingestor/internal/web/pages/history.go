@@ -1,0 +1,353 @@
+package pages
+
+import (
+	"cmp"
+	"context"
+	"html/template"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// groupings are the labels by which the history groups spend.
+var groupings = map[grouping]quota.Dimension{
+	byJob: quota.ByJob, byMethod: quota.ByMethod, "region": quota.ByRegion, "class": quota.ByClass, "caller": quota.ByJob, "account": quota.ByAccount,
+}
+
+// inOrder are the choices of the page, as it shows them.
+var inOrder = struct {
+	by     []grouping
+	ranges []string
+}{[]grouping{byJob, byMethod, "region", "class", "caller", "account"}, []string{"24h", "7d", "30d", "1y"}}
+
+// ranges are the ranges of the history, in days. The ledger keeps labels for 30 days, and
+// the catalog keeps totals for longer.
+var ranges = map[string]int{"24h": 1, "7d": 7, "30d": 30, "1y": 365}
+
+// past is the spend of a pool over a range: one bar for each hour of 24h, or for each day.
+type past struct {
+	pool    string
+	keyed   bool // the spend is that of all keys of the pool
+	by      grouping
+	span    string
+	zone    *time.Location // of the pool's days
+	limit   int64          // of a day; 0 without one, or for several accounts or keys
+	bars    []bar
+	groups  []group // the largest first; hours are those of bars
+	total   int64
+	refused int64
+	blocked int64
+}
+
+// bar is the time of a bar, and the refusals in it.
+type bar struct {
+	key     string // the day, or the hour in RFC 3339
+	at      time.Time
+	refused int64            // calls
+	blocked int64            // units of work, and calls of callers
+	by      map[string]int64 // the refused calls, by runs and callers
+}
+
+// historyPage is the data of the template history.html.
+type historyPage struct {
+	Page
+	Pool           string
+	Pools          []choice
+	Keep           []input // of the address, when another pool is chosen
+	Ranges, By     []choice
+	Wide, Narrow   template.HTML
+	Groups         []legend
+	Total, Refused string
+	Blocked        string
+	Limit          string
+	CSV            string
+	Zone           string
+	Problem        string
+	Did            *table
+}
+
+// choice is a link to another view of the history, or another pool.
+type choice struct {
+	Name, Path string
+	Chosen     bool
+}
+
+// History serves the spend of a pool: /history?pool=&range=&by=.
+func (b *Board) History(w http.ResponseWriter, r *http.Request) {
+	src := b.sources()
+	s := b.read(r.Context(), &src)
+	p := &historyPage{Page: s.judged("History", "/")}
+	h, err := b.past(r, s, &src)
+	if h == nil && err == nil {
+		b.Problem(w, r, http.StatusNotFound, "There is no such pool")
+		return
+	}
+	if err != nil {
+		b.log.Warn("show the history", "error", err)
+		p.Problem = "The history cannot be read now"
+		partly(r.Context())
+		b.show(w, r, http.StatusOK, "history", p)
+		return
+	}
+	p.Pool = h.of()
+	path := func(pool, span string, by grouping) string {
+		return "/history?" + url.Values{"pool": {pool}, "range": {span}, "by": {string(by)}}.Encode()
+	}
+	for i := range s.pools {
+		if u := &s.pools[i]; s.used(u) {
+			if one := (choice{Name: pageOf(u.Pool), Chosen: pageOf(u.Pool) == h.pool}); !slices.Contains(p.Pools, one) {
+				p.Pools = append(p.Pools, one)
+			}
+		}
+	}
+	p.Keep = []input{{Name: "range", Value: h.span}, {Name: "by", Value: string(h.by)}}
+	for _, span := range inOrder.ranges {
+		p.Ranges = append(p.Ranges, choice{map[string]string{"24h": "24 h", "7d": "7 days", "30d": "30 days", "1y": "1 year"}[span], path(h.pool, span, h.by), span == h.span})
+	}
+	for _, by := range inOrder.by {
+		if h.span != "1y" {
+			p.By = append(p.By, choice{"by " + string(by), path(h.pool, h.span, by), by == h.by})
+		}
+	}
+	p.Wide, p.Narrow = h.draw(760), h.draw(340)
+	p.Groups, p.Total = h.legend(), count(h.total, "unit")
+	if h.refused > 0 {
+		p.Refused = count(h.refused, "call")
+	}
+	if h.blocked > 0 {
+		p.Blocked = count(h.blocked, "unit of work or call", "units of work or calls")
+	}
+	if h.limit > 0 && h.span != "24h" {
+		p.Limit = view.Number(h.limit)
+	}
+	if h.span != "24h" {
+		p.Zone = cmp.Or(zones[h.zone.String()], h.zone.String())
+	}
+	p.CSV = strings.Replace(path(h.pool, h.span, h.by), "/history?", "/csv/history?", 1)
+	p.Did = s.did(r.Context(), b, src.Catalog)
+	b.show(w, r, http.StatusOK, "history", p)
+}
+
+// past reads the spend that a request asks for, or nil if there is no such pool.
+func (b *Board) past(r *http.Request, s *state, src *view.Sources) (*past, error) {
+	q := r.URL.Query()
+	u := s.worst()
+	if name := withoutKey(q.Get("pool")); name != "" {
+		u = nil
+		if i := slices.IndexFunc(s.pools, func(u quota.Usage) bool { return pageOf(u.Pool) == name }); i >= 0 {
+			u = &s.pools[i]
+		}
+	}
+	if u == nil {
+		return nil, s.outage
+	}
+	h := &past{pool: pageOf(u.Pool), keyed: u.Pool.Key != "", by: grouping(q.Get("by")), span: q.Get("range")}
+	h.zone = zoneIn(s.book, h.pool)
+	if _, ok := groupings[h.by]; !ok {
+		h.by = byJob
+	}
+	if ranges[h.span] == 0 {
+		h.span = "7d"
+	}
+	for i := range u.Allowances {
+		if w := &u.Allowances[i]; !w.Spec.InFlight() && w.Spec.Length() == day {
+			h.limit = w.Limit
+		}
+	}
+	if h.by == "account" || h.keyed {
+		h.limit = 0
+	}
+	h.lay(s.now)
+	err := b.withTimeout(r.Context(), func(ctx context.Context) error {
+		if h.span == "1y" {
+			return h.readDays(ctx, s, u, src)
+		}
+		return h.read(ctx, s, u, src)
+	})
+	return h, err
+}
+
+// of names the pool for people.
+func (h *past) of() string {
+	if h.keyed {
+		return h.pool + ", all keys"
+	}
+	return h.pool
+}
+
+// lay lays the bars out, up to now.
+func (h *past) lay(now time.Time) {
+	if h.span == "24h" {
+		for at := now.UTC().Truncate(time.Hour).Add(-day); !at.After(now); at = at.Add(time.Hour) {
+			h.bars = append(h.bars, bar{key: at.Format(time.RFC3339), at: at})
+		}
+		return
+	}
+	y, m, d := now.In(h.zone).Date()
+	for n := ranges[h.span] - 1; n >= 0; n-- {
+		at := time.Date(y, m, d-n, 12, 0, 0, 0, h.zone)
+		h.bars = append(h.bars, bar{key: at.Format(time.DateOnly), at: at})
+	}
+}
+
+// keyOf returns the key of the bar of a time.
+func (h *past) keyOf(at time.Time) string {
+	if h.span == "24h" {
+		return at.UTC().Truncate(time.Hour).Format(time.RFC3339)
+	}
+	return at.In(h.zone).Format(time.DateOnly)
+}
+
+// index returns the bars by their keys.
+func (h *past) index() map[string]int {
+	all := make(map[string]int, len(h.bars))
+	for i := range h.bars {
+		all[h.bars[i].key] = i
+	}
+	return all
+}
+
+// read reads the spend from the ledger, and the refusals from the catalog.
+func (h *past) read(ctx context.Context, s *state, u *quota.Usage, src *view.Sources) error {
+	dims := []quota.Dimension{quota.ByAccount, quota.ByDay, quota.ByJob, groupings[h.by]}
+	if h.by == byJob || h.by == "caller" {
+		dims = append(dims, quota.ByMethod) // which tells corrections and others apart
+	}
+	query := quota.SpendQuery{Upstream: u.Pool.Upstream, Account: u.Pool.Account, Since: h.bars[0].at.Add(-day / 2)}
+	if h.by == "account" {
+		query.Account = ""
+	}
+	if h.span == "24h" {
+		dims, query.Since = append(dims, quota.ByHour), h.bars[0].at
+	}
+	all, err := src.Ledger.View().Spend(ctx, query, dims...)
+	if err != nil {
+		return err
+	}
+	if err := s.nameJobs(ctx, src.Catalog, all, query.Since); err != nil {
+		return err
+	}
+	at := h.index()
+	groups := map[string]*group{}
+	for i := range all {
+		sp := &all[i]
+		if sp.Pool.Name != u.Pool.Name {
+			continue
+		}
+		key := sp.Day
+		if h.span == "24h" {
+			key = h.keyOf(sp.Hour)
+		}
+		if k, ok := at[key]; ok {
+			name, kind := h.nameOf(s, sp)
+			h.add(groups, name, kind, k, sp.Units)
+		}
+	}
+	h.rank(groups, s.colours(h.by))
+	refusals, err := src.Catalog.Refusals(ctx, h.bars[0].at.Add(-day/2))
+	for i := range refusals {
+		f := &refusals[i]
+		if k, ok := at[h.keyOf(f.Hour)]; ok && withoutKey(f.Pool) == h.pool {
+			h.mark(k, f)
+		}
+	}
+	return err
+}
+
+// nameOf returns the group of spend, and its kind.
+func (h *past) nameOf(s *state, sp *quota.Spent) (name, kind string) {
+	l := &sp.Labels
+	switch h.by {
+	case "region":
+		return cmp.Or(l.Region, "no region"), ""
+	case "class":
+		return cmp.Or(l.Class, "no class"), ""
+	case "account":
+		return sp.Pool.Account, ""
+	case "caller":
+		name, kind = s.spender(byJob, l)
+		if kind == kindCaller {
+			name, _, _ = strings.Cut(name, "/")
+		} else if kind == kindJob {
+			name = "runs of ingestor"
+		}
+		return name, kind
+	}
+	return s.spender(h.by, l)
+}
+
+// add adds units to a group and a bar.
+func (h *past) add(groups map[string]*group, name, kind string, k int, units int64) {
+	g := groups[name]
+	if g == nil {
+		g = &group{name: name, kind: kind, hours: make([]int64, len(h.bars))}
+		groups[name] = g
+	}
+	g.hours[k] += units
+	g.units += units
+	h.total += units
+}
+
+// mark counts refusals in a bar.
+func (h *past) mark(k int, f *catalog.Refusal) {
+	b := &h.bars[k]
+	b.refused += f.Calls
+	h.refused += f.Calls
+	if stopped := stoppedBy(f); stopped > 0 {
+		b.blocked += stopped
+		h.blocked += stopped
+	}
+	if b.by == nil {
+		b.by = map[string]int64{}
+	}
+	b.by[cmp.Or(f.Caller, "runs")] += f.Calls
+}
+
+// stoppedBy returns what a block stopped: units of work of runs, and calls of callers.
+func stoppedBy(f *catalog.Refusal) int64 {
+	switch {
+	case f.Cause != "blocked":
+		return 0
+	case f.Caller != "":
+		return f.Calls
+	}
+	return f.Works
+}
+
+// maxSeries bounds the groups of a chart; the smallest become one more.
+const maxSeries = 12
+
+// rank sorts the groups and gives them colours.
+func (h *past) rank(groups map[string]*group, p *palette) {
+	all := slices.SortedFunc(maps.Values(groups), func(a, b *group) int { return cmp.Or(cmp.Compare(b.units, a.units), strings.Compare(a.name, b.name)) })
+	var rest *group
+	for i, g := range all {
+		if i >= maxSeries {
+			if rest == nil {
+				rest = &group{name: count(int64(len(all)-maxSeries), "other"), class: classNone, hours: make([]int64, len(h.bars))}
+			}
+			for k, n := range g.hours {
+				rest.hours[k] += n
+			}
+			rest.units += g.units
+			continue
+		}
+		h.groups = append(h.groups, *g)
+	}
+	if rest != nil {
+		h.groups = append(h.groups, *rest)
+	}
+	p.paint(h.groups)
+}
+
+// legend returns a line for each group, also for one that gave units back.
+func (h *past) legend() []legend {
+	return linesOf(slices.DeleteFunc(slices.Clone(h.groups), func(g group) bool { return g.units == 0 }))
+}

@@ -1,0 +1,337 @@
+package pages
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// grouping is the label by which a chart groups spend.
+type grouping string
+
+const (
+	byJob    grouping = "job"
+	byMethod grouping = "method"
+)
+
+// label returns the label of a grouping.
+func (by grouping) label(l *quota.Labels) string {
+	if by == byMethod {
+		return l.Method
+	}
+	return l.Job
+}
+
+// hours says who spent the units that a window counts, by the hour. The groups and what is
+// unnamed add up to what the window counts, unless says tells otherwise.
+type hours struct {
+	of      string    // what is shown, in words
+	within  string    // the window, in words
+	since   time.Time // when the earliest units were spent that are shown
+	says    sentence  // what the groups add up to if it is not what the window counts, or nil
+	from    time.Time // the first hour that is drawn
+	n       int       // the number of hours up to now
+	groups  []group   // by name
+	unnamed int64     // units that no spend explains
+	total   int64
+}
+
+// The kinds of those who spend.
+const (
+	kindJob    = "job"
+	kindCaller = "caller"
+	kindPerson = "person"
+	kindHand   = "corrected by hand"
+	kindOthers = "outside this ledger"
+)
+
+// group is the part of one job or method.
+type group struct {
+	name  string
+	kind  string // of a spender
+	hours []int64
+	units int64
+	class string // of the colour
+}
+
+// shown returns the window of a pool whose spend is shown: the longest sliding one of up to
+// a day, or else the shortest.
+func shown(u *quota.Usage) *quota.WindowUsage {
+	var best *quota.WindowUsage
+	worth := func(w *quota.WindowUsage) time.Duration {
+		if d := w.Spec.Length(); d > day {
+			return -d
+		} else if w.Spec.Calendar() {
+			return d - 1
+		} else {
+			return d
+		}
+	}
+	for i := range u.Allowances {
+		if w := &u.Allowances[i]; !w.Spec.InFlight() && (best == nil || worth(w) > worth(best)) {
+			best = w
+		}
+	}
+	return best
+}
+
+// startOf returns when the earliest units were spent that a window may count.
+func startOf(w *quota.WindowUsage, now time.Time) time.Time {
+	if w.Spec.Calendar() {
+		start, _ := w.Spec.Bounds(window.At(now))
+		return start.Time().Add(-max(w.Spec.Lag, 0)) // until then they count for both periods
+	}
+	return now.Add(-w.Spec.Span())
+}
+
+// hours names who spent what a window counts. The spend is kept by the hour, but a window
+// may begin within one. Of that first hour, hours takes as many units as the window counts
+// beyond the later hours, and each group gets its share of them. A short window is mostly
+// that first hour, and for a key only the spend of all keys is known. In these two cases
+// hours shows whole hours, and says so.
+func (s *state) hours(u *quota.Usage, w *quota.WindowUsage, by grouping) hours {
+	if w == nil && s.outage == nil {
+		return hours{}
+	}
+	var h hours
+	if w == nil { // all that is known is what runs saved
+		w = &quota.WindowUsage{Spec: window.Spec{Per: day}, WindowState: quota.WindowState{Window: "24h", Used: math.MaxInt64}}
+	}
+	start := startOf(w, s.now)
+	if long := s.now.Add(-spendRead); start.After(long) {
+		h.from = start.UTC().Truncate(time.Hour)
+	} else {
+		h.from = long.UTC().Truncate(time.Hour)
+	}
+	h.within, h.since = period(w), start
+	h.of = fmt.Sprintf("Units of %s that count %s", u.Pool, h.within)
+	h.n = int(s.now.Sub(h.from)/time.Hour) + 1
+	whole, first, undated, kinds := map[place]int64{}, map[place]int64{}, map[place]int64{}, map[string]string{}
+	for _, sp := range s.spend {
+		if sp.Pool.Upstream != u.Pool.Upstream || sp.Pool.Account != u.Pool.Account || sp.Pool.Name != u.Pool.Name {
+			continue
+		}
+		name, kind := s.spender(by, &sp.Labels)
+		at := place{name, -1}
+		if !sp.Hour.Before(h.from) {
+			at.hour = int(sp.Hour.Sub(h.from) / time.Hour)
+		}
+		kinds[name] = kind
+		switch {
+		case sp.Hour.IsZero():
+			undated[at] += sp.Units
+		case !sp.Hour.Add(time.Hour).After(start):
+		case sp.Hour.Before(start):
+			first[at] += sp.Units
+		default:
+			whole[at] += sp.Units
+		}
+	}
+	left := w.Used
+	switch all := pageOf(u.Pool); {
+	case u.Pool.Key != "":
+		h.whole(s, w, say("Spent of all keys"))
+		h.of, left = "Units of "+all+", all keys", math.MaxInt64
+	case s.outage == nil && isShort(w) && len(first) > 1 && sumOf(whole)+sumOf(first) > left:
+		h.whole(s, w, say("Spent"))
+		h.of, left = "Units of "+all, math.MaxInt64
+	}
+	most := left
+	groups := map[string]*group{}
+	for _, part := range []map[place]int64{whole, first, undated} {
+		for at, units := range within(part, left) {
+			g := groups[at.group]
+			if g == nil {
+				g = &group{name: at.group, kind: kinds[at.group], hours: make([]int64, h.n)}
+				groups[at.group] = g
+			}
+			if g.units += units; at.hour >= 0 && at.hour < h.n {
+				g.hours[at.hour] += units
+			}
+			left -= units
+		}
+	}
+	h.total = most - left
+	if s.outage == nil && h.says == nil {
+		h.unnamed, h.total = left, w.Used
+	}
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
+		h.groups = append(h.groups, *groups[name])
+	}
+	s.colours(by).paint(h.groups)
+	return h
+}
+
+// whole says that the groups are those of whole hours.
+func (h *hours) whole(s *state, w *quota.WindowUsage, what sentence) {
+	h.since = startOf(w, s.now).UTC().Truncate(time.Hour)
+	h.says = say(what, " since ", s.moment(h.since))
+}
+
+func sumOf(parts map[place]int64) (sum int64) {
+	for _, units := range parts {
+		sum += units
+	}
+	return sum
+}
+
+// pageOf returns the name of a pool without its key. Spend has no key.
+func pageOf(p quota.Pool) string {
+	p.Key = ""
+	return p.String()
+}
+
+// spendOfRuns is what runs say that they spent, for when the ledger cannot be read.
+func (s *state) spendOfRuns() (all []quota.Spent) {
+	for i := range s.runs {
+		r := &s.runs[i]
+		j := s.job(r.Job)
+		if j == nil {
+			continue // the pools that it charged are not known
+		}
+		for _, w := range r.Work {
+			for _, name := range j.pools() {
+				pool, err := quota.ParsePool(name)
+				units := int64(float64(w.Units)*j.share[name] + 0.5)
+				if err == nil && units > 0 {
+					all = append(all, quota.Spent{
+						Pool: pool, Hour: endOf(r, &w).UTC().Truncate(time.Hour), Units: units,
+						Labels: quota.Labels{Job: r.Job, Method: strings.Join(j.methods, " + ")},
+					})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// place is a group in an hour of a chart; the hour -1 is no place.
+type place struct {
+	group string
+	hour  int
+}
+
+// byWhom is the end of a correction's reason if somebody made it on a page.
+var byWhom = regexp.MustCompile(` \(by ([a-z0-9][a-z0-9_-]{0,39})\)$`)
+
+// spender returns the group of spend, and its kind.
+func (s *state) spender(by grouping, l *quota.Labels) (name, kind string) {
+	name = by.label(l)
+	switch m := byWhom.FindStringSubmatch(l.Reason); {
+	case l.Method == quota.Others:
+		return "others", kindOthers
+	case l.Reason != "" && m != nil:
+		return m[1], kindPerson
+	case l.Reason != "":
+		return "corrections", kindHand
+	case name == "":
+		return "no " + string(by), ""
+	case by != byJob:
+		return name, ""
+	case !s.ours[name]:
+		return name, kindCaller
+	}
+	return name, kindJob
+}
+
+// within reduces units in proportion so that they are at most so many. Units that
+// corrections gave back reduce the others.
+func within(parts map[place]int64, most int64) map[place]int64 {
+	keys := slices.SortedFunc(maps.Keys(parts), func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.hour, b.hour))
+	})
+	var units []int64
+	var sum, net int64
+	for _, k := range keys {
+		net += parts[k]
+		units = append(units, max(parts[k], 0))
+		sum += max(parts[k], 0)
+	}
+	if most = min(most, max(net, 0)); sum > most {
+		units = split(most, units)
+	}
+	reduced := map[place]int64{}
+	for i, k := range keys {
+		if units[i] > 0 {
+			reduced[k] = units[i]
+		}
+	}
+	return reduced
+}
+
+// split divides a whole in proportion to some weights. The remainder of rounding down goes to
+// the parts that lost most by it, so that the parts add up.
+func split(whole int64, weights []int64) []int64 {
+	var sum float64
+	for _, w := range weights {
+		sum += float64(w)
+	}
+	parts, order := make([]int64, len(weights)), make([]int, len(weights))
+	lost := make([]float64, len(weights))
+	left := whole
+	for i, w := range weights {
+		order[i] = i
+		if sum > 0 {
+			exact := float64(whole) * (float64(w) / sum)
+			parts[i] = min(int64(exact), left)
+			lost[i] = exact - float64(parts[i])
+		}
+		left -= parts[i]
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(lost[b], lost[a]) })
+	for _, i := range order {
+		if left > 0 && weights[i] > 0 {
+			parts[i]++
+			left--
+		}
+	}
+	return parts
+}
+
+// legend returns a line for each group, the largest first, and one for what is unnamed. The
+// shares add up to 100%.
+func (h *hours) legend() (lines []legend) {
+	groups := slices.Clone(h.groups)
+	slices.SortStableFunc(groups, func(a, b group) int { return cmp.Compare(b.units, a.units) })
+	if h.unnamed > 0 {
+		groups = append(groups, group{name: "not named", class: classNone, units: h.unnamed})
+	}
+	return linesOf(groups)
+}
+
+// linesOf returns a line for each group. One that gave units back has no share.
+func linesOf(groups []group) (lines []legend) {
+	var units []int64
+	for _, g := range groups {
+		units = append(units, max(g.units, 0))
+	}
+	shares := split(100, units)
+	for i, g := range groups {
+		l := legend{g.class, g.name, g.kind, view.Number(g.units), view.Number(shares[i]) + "%", g.units, shares[i]}
+		if g.units < 0 {
+			l.Share = ""
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// endOf returns when work ended; for work under way, when its run ended or started.
+func endOf(r *catalog.RunRecord, w *catalog.WorkRecord) time.Time {
+	for _, t := range []time.Time{w.EndedAt, r.EndedAt} {
+		if !t.IsZero() {
+			return t
+		}
+	}
+	return r.StartedAt
+}

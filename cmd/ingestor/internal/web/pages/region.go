@@ -1,0 +1,174 @@
+package pages
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog"
+)
+
+// regionsPage is the data of the template regions.html.
+type regionsPage struct {
+	Page
+	Regions *table
+	Unread  bool
+}
+
+// Regions serves how fresh the charts and searches are: /regions.
+func (b *Board) Regions(w http.ResponseWriter, r *http.Request) {
+	src := b.sources()
+	s := b.read(r.Context(), &src)
+	b.show(w, r, http.StatusOK, "regions", &regionsPage{s.judged("Regions", "/regions"), s.regionTable(s.regions()), s.unread != nil})
+}
+
+// regionsInShort says how many charts and searches are fresh.
+func (s *state) regionsInShort() sentence {
+	all := s.regions()
+	fresh := 0
+	for i := range all {
+		if all[i].State.Level == good {
+			fresh++
+		}
+	}
+	switch {
+	case len(all) == 0:
+		return nil
+	case fresh == len(all):
+		return say("All ", count(int64(fresh), "chart and search", "charts and searches"), " are fresh")
+	}
+	return say(view.Number(int64(fresh)), " of ", count(int64(len(all)), "chart and search", "charts and searches"), " are fresh")
+}
+
+// region is a chart, or the searches of a job in a region, with how fresh it is.
+type region struct {
+	view.Feed
+	Job       string // that searches; empty for a chart
+	State     view.State
+	Fetched   *moment
+	Last      *moment // end of the last work for it
+	LastState catalog.State
+	Next      *moment
+	Waits     bool // the next run resumes deferred work
+}
+
+// regions returns the charts and searches, the stale first.
+func (s *state) regions() []region {
+	all := make([]region, 0, len(s.feeds))
+	for i := range s.feeds {
+		f := &s.feeds[i]
+		all = append(all, s.region("", f, func(j *job) bool { return j.fetches(f) }))
+	}
+	for _, j := range s.jobs {
+		for _, fresh := range j.fresh {
+			f := view.SearchFeed(fresh, s.now, s.maxAge)
+			all = append(all, s.region(j.Name, &f, func(other *job) bool { return other == j }))
+		}
+	}
+	slices.SortStableFunc(all, func(a, b region) int {
+		return cmp.Or(strings.Compare(rank(a.State.Level), rank(b.State.Level)), strings.Compare(a.Name(), b.Name()))
+	})
+	return all
+}
+
+// region shows a feed, with the last run and the next one of the jobs that fetch it.
+func (s *state) region(job string, f *view.Feed, fetches func(*job) bool) region {
+	r := region{Feed: *f, Job: job, State: f.Standing()}
+	if f.FetchedAt != nil {
+		at := s.moment(*f.FetchedAt)
+		r.Fetched = &at
+	}
+	s.addRuns(&r, fetches)
+	return r
+}
+
+// regionTable returns the table of regions: the columns of the view, and when each was
+// last worked on and is next.
+func (s *state) regionTable(all []region) *table {
+	if len(all) == 0 {
+		return nil
+	}
+	feeds := make([]view.Feed, len(all))
+	for i := range all {
+		feeds[i] = all[i].Feed
+	}
+	t := view.FeedTable(feeds)
+	for i := range t.Columns { // on a phone a region is one line
+		t.Columns[i].Spare = t.Columns[i].Name != "region" && t.Columns[i].Name != "state" && t.Columns[i].Name != "fetched"
+	}
+	t.Columns = append(t.Columns, view.Column{Name: "last run", Spare: true}, view.Column{Name: "next run", Spare: true})
+	for i := range all {
+		r := &all[i]
+		first := link{text: r.Title(), note: r.Job}
+		if r.Job == "" {
+			first.id, first.to = "region-"+r.Name(), "/regions/"+url.PathEscape(r.Region)
+			if r.Category != "" {
+				first.to += "?category=" + url.QueryEscape(r.Category)
+			}
+		}
+		t.Rows[i][0] = first
+		t.Rows[i] = append(t.Rows[i], r.lastRun(), r.nextRun())
+	}
+	shown := s.table("How fresh the charts and searches of each region are", true, t)
+	shown.Class = "lines"
+	return shown
+}
+
+// Title names the chart for people.
+func (r *region) Title() string { return chartName(r.Region, r.Category) }
+
+func (r *region) lastRun() any {
+	switch {
+	case r.Last == nil:
+		return "none in 24 h"
+	case r.LastState == catalog.Done:
+		return r.Last
+	}
+	return noted{r.Last, string(r.LastState)}
+}
+
+func (r *region) nextRun() any {
+	switch {
+	case r.Next == nil:
+		return "none"
+	case r.Waits:
+		return noted{r.Next, "resumes"}
+	}
+	return r.Next
+}
+
+// rank orders levels, the worst first.
+func rank(l level) string { return map[level]string{bad: "0", warn: "1", good: "2"}[l] }
+
+// addRuns adds the last work and the next run of the jobs that fetch a region.
+func (s *state) addRuns(r *region, fetches func(*job) bool) {
+	var last, next time.Time
+	for i := range s.runs {
+		j := s.job(s.runs[i].Job)
+		if j == nil || !fetches(j) {
+			continue
+		}
+		for _, w := range s.runs[i].Work {
+			if at := endOf(&s.runs[i], &w); w.Region == r.Region && at.After(last) {
+				m := s.moment(at)
+				last, r.Last, r.LastState = at, &m, w.State
+			}
+		}
+	}
+	for _, j := range s.jobs {
+		if at, resumes := j.start(s.now); fetches(j) && !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			m := s.moment(at)
+			next, r.Next, r.Waits = at, &m, resumes
+		}
+	}
+}
+
+// fetches reports whether a job fetches the chart of a feed.
+func (j *job) fetches(f *view.Feed) bool {
+	return slices.Contains(j.Charts(), ingest.Chart{Region: f.Region, Category: f.Category})
+}

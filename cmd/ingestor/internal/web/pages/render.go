@@ -1,0 +1,144 @@
+package pages
+
+import (
+	"bytes"
+	"embed"
+	"html/template"
+	"io/fs"
+	"maps"
+	"net/http"
+	"strconv"
+	"sync"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/kept"
+	"github.com/headroom-quota/headroom/internal/svg"
+)
+
+//go:embed page/*.html
+var pages embed.FS
+
+//go:embed static
+var static embed.FS
+
+// templates are parsed for the first page: other commands have a fast start.
+var templates = sync.OnceValue(func() *template.Template { return template.Must(template.ParseFS(pages, "page/*.html")) })
+
+// policy lets a page load its stylesheet, script and icon, and call this server. It
+// forbids everything else. The icon of a page whose server is gone is data of the page.
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// nav returns the pages of the navigation. To add a page, add a line here, and its route.
+func (s *state) nav() []Entry {
+	all := []Entry{{"Quota", "/"}, {"Regions", "/regions"}, {"Runs", "/runs"}, {"Search", "/search"}}
+	if s.fleet {
+		all = append(all, Entry{"Fleet", "/fleet"})
+	}
+	return all
+}
+
+// Entry is an entry of the navigation.
+type Entry struct{ Name, Path string }
+
+// Page is the data that every page has.
+type Page struct {
+	Title string
+	Tab   sentence // for the tab of the browser
+	Icon  level    // of the verdict, or empty
+	Now   moment   // to the minute
+	Live  bool     // whether the page updates itself
+	Nav   []Entry
+	At    string // the path of the entry that the page belongs to
+}
+
+func (s *state) page(title, at string, live bool) Page {
+	return Page{Title: title, Tab: say(title), Now: s.clock(s.now), Live: live, Nav: s.nav(), At: at}
+}
+
+// judged is page for one whose icon shows the verdict.
+func (s *state) judged(title, at string) Page {
+	p := s.page(title, at, true)
+	p.Icon = s.judge(s.chances()).Level
+	return p
+}
+
+// show renders a page and sends it, unless the client already has it.
+func (b *Board) show(w http.ResponseWriter, r *http.Request, status int, name string, data any) {
+	if status == http.StatusOK {
+		rendered(name, data).Send(w, r)
+		return
+	}
+	header, body := render(name, data)
+	maps.Copy(w.Header(), header)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the client may have hung up
+}
+
+// rendered returns a page as an answer.
+func rendered(name string, data any) *kept.Answer { return kept.New(render(name, data)) }
+
+// render returns the header and the body of a page. An error leaves no half-sent page.
+func render(name string, data any) (http.Header, []byte) {
+	var body bytes.Buffer
+	if err := templates().ExecuteTemplate(&body, name+".html", data); err != nil {
+		panic(err) // a template does not fit its data
+	}
+	return http.Header{"Content-Security-Policy": {policy}, "Content-Type": {"text/html; charset=utf-8"}, "Cache-Control": {"no-cache"}}, body.Bytes()
+}
+
+// asset is a file that pages load.
+type asset struct {
+	kind string
+	body []byte
+}
+
+// stale is the variant of the icon for a page that is not up to date.
+const stale level = "stale"
+
+// files returns the files by name. The stylesheet includes that of the charts. The icon has
+// a variant for each level, and one for a page that is not up to date.
+func files() map[string]asset {
+	all := map[string]asset{}
+	for name, kind := range map[string]string{
+		"dashboard.css": "text/css; charset=utf-8", "dashboard.js": "text/javascript; charset=utf-8", "icon.svg": svgType,
+	} {
+		body, err := fs.ReadFile(static, "static/"+name)
+		if err != nil {
+			panic(err) // it is built in
+		}
+		all[name] = asset{kind, body}
+	}
+	css := all["dashboard.css"]
+	css.body = append([]byte(svg.Stylesheet), css.body...)
+	all["dashboard.css"] = css
+	for level, with := range map[level][2]string{
+		good: {"#187547", `<path d="M5 12.5l4.5 4.5L19 7.5" `}, warn: {"#8f5600", `<path d="M12 5v8.5M12 18.5v.1" `}, bad: {"#b3261e", `<path d="M7 7l10 10M17 7L7 17" `},
+		stale: {"#63625b", `<path d="M12 6v6.5l4 2.5" `},
+	} {
+		all["icon-"+string(level)+".svg"] = asset{svgType, []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24"><rect width="24" height="24" rx="5" fill="` + with[0] + `"/>` +
+			with[1] + `stroke="#fff" stroke-width="3" stroke-linecap="round" fill="none"/></svg>`)}
+	}
+	return all
+}
+
+// assets returns the answers for the files by name.
+var assets = sync.OnceValue(func() map[string]*kept.Answer {
+	all := map[string]*kept.Answer{}
+	for name, a := range files() {
+		all[name] = kept.Always(http.Header{"Content-Type": {a.kind}, "Cache-Control": {"no-cache"}}, a.body)
+	}
+	return all
+})
+
+const svgType = "image/svg+xml"
+
+// Static serves a file that pages load: /static/{name}.
+func (b *Board) Static(w http.ResponseWriter, r *http.Request) {
+	a, ok := assets()[r.PathValue("name")]
+	if !ok {
+		b.Problem(w, r, http.StatusNotFound, "There is no such file")
+		return
+	}
+	a.Send(w, r)
+}

@@ -1,0 +1,86 @@
+package pages
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/ingest/catalog"
+)
+
+// found is the data of the template search.html.
+type found struct {
+	Page
+	Query   string
+	Region  string
+	Regions []string
+	Hits    []hit
+	More    string // address of the next page
+	Problem string
+	Cut     string // how many videos were looked at, if there are more
+	Asked   bool
+}
+
+// hit is a video, with the words that were searched for marked.
+type hit struct {
+	Title, Channel, Snippet catalog.Marked
+	URL                     string
+	Published               moment
+}
+
+// Search serves a page of results: /search?q=&region=&cursor=.
+func (b *Board) Search(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	s := b.blank()
+	p := &found{Page: s.page("Search", "/search", false), Region: strings.ToUpper(view.Plain(q.Get("region")))}
+	p.Query = view.Plain(q.Get("q"))
+	p.Asked = strings.TrimSpace(p.Query) != ""
+	src := b.sources()
+	p.Regions = view.Regions(nil, src.Jobs)
+	if i, there := slices.BinarySearch(p.Regions, p.Region); p.Region != "" && !there {
+		p.Regions = slices.Insert(p.Regions, i, p.Region)
+	}
+	if p.Asked {
+		err := b.withTimeout(r.Context(), func(ctx context.Context) error {
+			return b.searching(ctx, func(ctx context.Context) error { return p.find(ctx, s, src.Catalog, q.Get("cursor")) })
+		})
+		var told interface{ ForPeople() string }
+		switch {
+		case errors.Is(err, catalog.ErrBadCursor):
+			p.Problem = "The address of this page of results is invalid. Search again from the start"
+		case errors.As(err, &told):
+			p.Problem = told.ForPeople()
+		case err != nil:
+			b.log.Warn("search", "error", err)
+			p.Problem = "The catalog cannot be read now. To look for damage: ingestor doctor"
+		}
+	}
+	b.show(w, r, http.StatusOK, "search", p)
+}
+
+// searcher finds videos.
+type searcher interface {
+	Search(ctx context.Context, q catalog.Query) (catalog.Results, error)
+}
+
+// find searches the catalog.
+func (p *found) find(ctx context.Context, s *state, c searcher, cursor string) error {
+	results, err := c.Search(ctx, catalog.Query{Text: p.Query, Region: p.Region, Cursor: cursor})
+	if err != nil {
+		return err
+	}
+	for _, h := range results.Hits {
+		p.Hits = append(p.Hits, hit{view.PlainMarked(h.Title), view.PlainMarked(h.Channel), view.PlainMarked(h.Snippet), view.VideoURL(h.Video.ID), s.moment(h.Video.PublishedAt)})
+	}
+	if results.Cut {
+		p.Cut = view.Number(catalog.MaxRanked)
+	}
+	if results.Cursor != "" {
+		p.More = "/search?" + url.Values{"q": {p.Query}, "region": {p.Region}, "cursor": {results.Cursor}}.Encode()
+	}
+	return nil
+}

@@ -1,0 +1,133 @@
+package pages
+
+import (
+	"cmp"
+	"html/template"
+	"math"
+	"net/url"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/internal/svg"
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// who says who spent the units of a pool that a window counts, the largest first. The lines
+// add up to what is used, unless Says tells otherwise.
+type who struct {
+	Pool, Within string
+	Of           string // what the lines are of
+	Used, Limit  string
+	Says         sentence
+	Bar          template.HTML
+	Lines        []legend
+	CSV          string // address of the same figures
+}
+
+// mostLines is how many spenders the first card names.
+const mostLines = 6
+
+// who names the spenders of a pool, by job. Without a window it takes the one that is shown.
+func (s *state) who(u *quota.Usage, w *quota.WindowUsage) *who {
+	w = cmp.Or(w, shown(u))
+	h := s.hours(u, w, byJob)
+	lines := h.legend()
+	a := &who{Pool: u.Pool.String(), Within: h.within, Used: view.Number(h.total), Of: h.of, Says: h.says}
+	csv, limit := url.Values{"pool": {a.Pool}}, h.total
+	if w != nil {
+		csv.Set("window", w.Window)
+		a.Limit, a.Used = view.Number(w.Limit), view.Number(w.Used)
+		if h.says == nil {
+			limit = w.Limit
+		}
+	}
+	a.CSV = "/csv/who?" + csv.Encode()
+	desc := a.Used + " of " + view.Number(limit) + " units are used. The list below names who spent them."
+	if h.says != nil {
+		desc = h.says.String() + ": " + count(h.total, "unit") + ". The list below names who spent them."
+	}
+	a.Bar = drawWho(lines, max(limit, h.total), desc)
+	a.Lines = firstOf(lines, mostLines)
+	return a
+}
+
+// firstOf returns the first lines, and one that sums up the others.
+func firstOf(lines []legend, most int) []legend {
+	if len(lines) <= most {
+		return lines
+	}
+	var rest, share int64
+	for _, l := range lines[most-1:] {
+		rest += l.units
+		share += l.share
+	}
+	return append(lines[:most-1:most-1], legend{Class: classNone, Name: view.Number(int64(len(lines)-most+1)) + " others", Units: view.Number(rest), Share: view.Number(share) + "%", units: rest, share: share})
+}
+
+// drawWho draws a bar of the spenders, as long as the limit.
+func drawWho(lines []legend, limit int64, desc string) template.HTML {
+	const width, height, gap, least = 1000.0, 24.0, 3.0, 5.0
+	if limit <= 0 {
+		limit = 1
+	}
+	c := svg.New(width, height, "Who spent it", desc)
+	c.Rect(0, 0, width, height, "track")
+	x := 0.0
+	for _, l := range lines {
+		part := math.Max(float64(l.units)/float64(limit)*width, least)
+		if x+part > width {
+			part = math.Max(width-x, 0)
+		}
+		c.Bar(x, 0, math.Max(part-gap, 1), height, cmp.Or(l.Class, classNone), l.Name+": "+count(l.units, "unit"))
+		x += part
+	}
+	return inline(c)
+}
+
+// when says which units of a pool come back next, and when: of a window, or of the one that
+// is used most.
+func (s *state) when(u *quota.Usage, w *quota.WindowUsage) (all []sentence) {
+	if s.outage != nil {
+		return nil
+	}
+	if u.Blocked.After(u.Now) {
+		all = append(all, say(u.Pool, " opens at ", s.moment(u.Blocked), freeAt(u)))
+	}
+	if w = cmp.Or(w, tightest(u)); w == nil {
+		return all
+	}
+	switch {
+	case w.Used == 0:
+		return append(all, say("Nothing is used ", period(w), ", and ", count(w.Remaining, "unit"), " are free"))
+	case w.NextUnits <= 0:
+		return append(all, say("No unit comes back before ", s.moment(w.ResetAt)))
+	case w.NextUnits >= w.Used:
+		return append(all, say("All ", count(w.Used, "unit"), " at ", s.moment(w.NextAt)))
+	}
+	all = append(all, say(count(w.NextUnits, "unit"), " at ", s.moment(w.NextAt)))
+	if w.ResetAt.After(w.NextAt) {
+		all = append(all, say("All ", view.Number(w.Used), " by ", s.moment(w.ResetAt)))
+	}
+	return all
+}
+
+// freeAt says how many units are free when a blocked pool opens.
+func freeAt(u *quota.Usage) string {
+	free := int64(math.MaxInt64)
+	for i := range u.Allowances {
+		w := &u.Allowances[i]
+		used := w.Used
+		switch {
+		case len(u.Allowances) > 1 && isShort(w):
+			continue
+		case !w.ResetAt.IsZero() && !u.Blocked.Before(w.ResetAt):
+			used = 0
+		case !w.NextAt.IsZero() && !u.Blocked.Before(w.NextAt):
+			used -= w.NextUnits
+		}
+		free = min(free, max(w.Limit-used, 0))
+	}
+	if free == math.MaxInt64 {
+		return ""
+	}
+	return ", with at least " + count(free, "unit") + " free"
+}

@@ -1,0 +1,166 @@
+package web
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"net/http"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/access"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
+)
+
+// table returns every route, one in a line. openapi.json describes those under /api/ and
+// /v1/; a test compares the two.
+func (s *Server) table() []route {
+	return []route{
+		{"GET /api/v1/trending", s.feed(s.trending, "region", "category"), "trending"},
+		{"GET /api/v1/videos/{id}", s.feed(s.video), "videos"},
+		{"GET /api/v1/search", s.bySearcher(s.feedIn(s.searching, s.search, "q", "region", "since", "limit", "cursor")), "search"},
+		{"GET /api/v1/quota", s.api(s.quota), "quota"},
+		{"GET /api/v1/regions", s.feed(s.regions), "regions"},
+		{"GET /api/v1/runs", s.feed(s.runs, "job", "limit", "before"), "runs"},
+		{"GET /api/v1/openapi.json", s.feed(s.document), "openapi"},
+		{"GET /{$}", http.HandlerFunc(s.board.Home), "pages"},
+		{"GET /search", s.bySearcher(http.HandlerFunc(s.board.Search)), "pages"},
+		{"GET /regions", s.sharing(s.board.Regions), "pages"},
+		{"GET /runs", s.sharing(s.board.Runs), "pages"},
+		{"GET /runs/{id}", http.HandlerFunc(s.board.OneRun), "pages"},
+		{"GET /history", s.inTurn(s.board.History), "pages"},
+		{"GET /csv/{figure}", s.inTurn(s.board.CSV), "pages"},
+		{"GET /regions/{region}", http.HandlerFunc(s.board.Region), "pages"},
+		{"GET /act/{action}", http.HandlerFunc(s.board.Form), "pages"},
+		{"POST /act/{action}", http.HandlerFunc(s.act), "pages"},
+		{"GET /fleet", http.HandlerFunc(s.board.Fleet), "pages"},
+		{"GET /static/{name}", http.HandlerFunc(s.board.Static), unlimited},
+
+		{"GET /metrics", s.scraped(), unlimited},
+		{"GET /livez", s.api(s.live), unlimited},
+		{"GET /readyz", s.api(s.ready), unlimited},
+
+		{"POST /v1/reserve", s.decision("", s.reserve), unlimited},
+		{"POST /v1/settle", s.decision(access.Reserve, s.settle), unlimited},
+		{"POST /v1/release", s.decision(access.Reserve, s.release), unlimited},
+		{"GET /v1/limits/{family}/{key}", s.decision(access.Limits, s.keyLimit), unlimited},
+		{"PUT /v1/limits/{family}/{key}", s.decision(access.Operate, s.setLimit), unlimited},
+		{"DELETE /v1/limits/{family}/{key}", s.decision(access.Operate, s.removeLimit, "reason"), unlimited},
+		{"GET /v1/pools", s.decision(access.Read, s.pools, "upstream", "account"), unlimited},
+	}
+}
+
+// route is a line of the table.
+type route struct {
+	pattern string // of [http.ServeMux]; GET includes HEAD
+	handler http.Handler
+	// limit names the route's own limit per client, see limits.go. If the price book has
+	// none of that name, the limit of all routes counts.
+	limit string
+}
+
+// unlimited is the limit of routes that count for no client: files of pages, monitoring,
+// and routes that need a token.
+const unlimited = "none"
+
+// mux returns a multiplexer of the table.
+func (s *Server) mux() *http.ServeMux {
+	mux := http.NewServeMux()
+	for _, r := range s.table() {
+		mux.Handle(r.pattern, routed{s.limited(r.limit, r.handler)})
+	}
+	s.otherMethods(mux)
+	return mux
+}
+
+// answer returns the value to send as JSON, or an error, which may be a [*problem.Problem].
+type answer func(*http.Request) (any, error)
+
+// api returns the handler of an answer. It allows only these parameters in the query, and
+// bounds the time for the answer.
+func (s *Server) api(h answer, parameters ...string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := checkQuery(r, parameters); err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), s.timeouts.Query)
+		defer cancel()
+		value, err := h(r.WithContext(ctx))
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		s.reply(w, r, value)
+	})
+}
+
+// fallback sends the multiplexer's own answers (unknown path, wrong method) in our form, and
+// its redirects without a body, which would have text of the request in HTML. Routes answer
+// by themselves, within their own limits. All other requests count for the limit of all routes,
+// if there are limits.
+func (s *Server) fallback(mux *http.ServeMux, limits bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		own := unrouted{to: w}
+		mux.ServeHTTP(&own, r)
+		if own.header == nil {
+			return
+		}
+		missed := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if allow := own.header.Get("Allow"); allow != "" {
+				w.Header().Set("Allow", allow)
+			}
+			if to := own.header.Get("Location"); to != "" {
+				w.Header().Set("Location", to)
+				w.WriteHeader(own.status)
+				return
+			}
+			s.fail(w, r, &problem.Problem{Status: own.status})
+		})
+		if !limits {
+			missed.ServeHTTP(w, r)
+			return
+		}
+		admit(s.limits.Load().missed, w, r, missed)
+	})
+}
+
+// routed is the handler of a route. It sends its answer, unlike those of the multiplexer.
+type routed struct{ http.Handler }
+
+// ServeHTTP implements [http.Handler].
+func (h routed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if u, is := w.(*unrouted); is {
+		w = u.to
+	}
+	h.Handler.ServeHTTP(w, r)
+}
+
+// unrouted is an answer of the multiplexer itself, which is not sent.
+type unrouted struct {
+	to     http.ResponseWriter
+	header http.Header // nil if a route has answered
+	status int
+}
+
+// Header implements [http.ResponseWriter].
+func (u *unrouted) Header() http.Header {
+	if u.header == nil {
+		u.header = http.Header{}
+	}
+	return u.header
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (u *unrouted) WriteHeader(status int) {
+	u.Header()
+	u.status = status
+}
+
+// Write implements [http.ResponseWriter].
+func (u *unrouted) Write(b []byte) (int, error) { return len(b), nil }
+
+// openAPI describes the routes under /api/ and /v1/.
+//
+//go:embed openapi.json
+var openAPI json.RawMessage
+
+func (s *Server) document(*http.Request) (any, error) { return openAPI, nil }

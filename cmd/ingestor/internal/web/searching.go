@@ -1,0 +1,143 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/metrics"
+)
+
+// These bound searches, which take longer than other questions to the catalog: half of the
+// sessions that read it are left to others. They bound requests for the history, too.
+const (
+	maxSearches = 2  // at once
+	maxWaiting  = 64 // for their turn
+)
+
+// queue lets searches run in turn. Clients take turns, so that one who sends many waits for
+// others no less than they for it. If the queue is full, the client with the most in it
+// gives way.
+type queue struct {
+	mu      sync.Mutex
+	running int
+	waiting int
+	clients []netip.Prefix // that wait, the next first
+	turns   map[netip.Prefix][]chan bool
+}
+
+// take waits for a turn. It reports false if the queue is full.
+func (q *queue) take(ctx context.Context, client netip.Prefix) (bool, error) {
+	q.mu.Lock()
+	if q.running < maxSearches {
+		q.running++
+		q.mu.Unlock()
+		return true, nil
+	}
+	if q.waiting >= maxWaiting && !q.makeRoom(client) {
+		q.mu.Unlock()
+		return false, nil
+	}
+	turn := make(chan bool, 1)
+	if q.turns == nil {
+		q.turns = map[netip.Prefix][]chan bool{}
+	}
+	if len(q.turns[client]) == 0 {
+		q.clients = append(q.clients, client)
+	}
+	q.turns[client] = append(q.turns[client], turn)
+	q.waiting++
+	q.mu.Unlock()
+	select {
+	case mine := <-turn:
+		return mine, nil
+	case <-ctx.Done():
+	}
+	q.mu.Lock()
+	i := slices.Index(q.turns[client], turn)
+	if i >= 0 {
+		q.drop(client, i)
+	}
+	q.mu.Unlock()
+	if i < 0 && <-turn { // it came at the same time
+		q.done()
+	}
+	return false, ctx.Err()
+}
+
+// makeRoom sends away the last of the client that has the most in the queue, unless that
+// is this one.
+func (q *queue) makeRoom(client netip.Prefix) bool {
+	most := slices.MaxFunc(q.clients, func(a, b netip.Prefix) int { return len(q.turns[a]) - len(q.turns[b]) })
+	last := len(q.turns[most]) - 1
+	if last < len(q.turns[client])+1 {
+		return false
+	}
+	q.turns[most][last] <- false
+	q.drop(most, last)
+	return true
+}
+
+// drop takes one out of the queue.
+func (q *queue) drop(client netip.Prefix, i int) {
+	q.waiting--
+	q.turns[client] = slices.Delete(q.turns[client], i, i+1)
+	if len(q.turns[client]) == 0 {
+		delete(q.turns, client)
+		q.clients = slices.DeleteFunc(q.clients, func(c netip.Prefix) bool { return c == client })
+	}
+}
+
+// done passes the turn on.
+func (q *queue) done() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.waiting == 0 {
+		q.running--
+		return
+	}
+	next := q.clients[0]
+	q.turns[next][0] <- true
+	q.drop(next, 0)
+	if len(q.turns[next]) > 0 { // it stands behind the others
+		q.clients = append(q.clients[1:], next)
+	}
+}
+
+// clientKey is the key of the client in the context of a request that searches.
+type clientKey struct{}
+
+// bySearcher names the client to [Server.searching].
+func (s *Server) bySearcher(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), clientKey{}, s.client(r))))
+	})
+}
+
+// searching runs a search of a request in its turn, and within the time of a search.
+func (s *Server) searching(ctx context.Context, search func(context.Context) error) error {
+	client, _ := ctx.Value(clientKey{}).(netip.Prefix)
+	mine, err := s.searches.take(ctx, client)
+	if err != nil {
+		return err
+	}
+	if !mine {
+		s.metrics.RequestRefused(metrics.Searches)
+		return problem.Unavailable("too_many_searches", "too many searches are waiting; try again in a moment", time.Second)
+	}
+	defer s.searches.done()
+	own, cancel := context.WithTimeout(ctx, s.timeouts.Search)
+	defer cancel()
+	err = search(own)
+	if err != nil && ctx.Err() == nil && errors.Is(own.Err(), context.DeadlineExceeded) {
+		return problem.Unavailable("search_too_broad", fmt.Sprintf("the search was ended after %s; search for more words, or longer ones", s.timeouts.Search), 0)
+	}
+	return err
+}

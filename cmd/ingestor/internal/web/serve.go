@@ -1,0 +1,114 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/guard"
+)
+
+// Timeouts bound how long something may take. Zero is the default.
+type Timeouts struct {
+	Header  time.Duration // reading the header of a request; 5s
+	Request time.Duration // reading all of a request; 15s
+	Answer  time.Duration // from the end of the header to the end of the answer; 30s
+	Idle    time.Duration // between two requests of a connection; 1m
+	Query   time.Duration // asking the ledger and the catalog for one answer; 5s
+	Search  time.Duration // a search, once it has its turn; 2s
+	Stop    time.Duration // finishing open requests on shutdown; 10s
+}
+
+func (t Timeouts) complete() Timeouts {
+	return Timeouts{
+		Header:  cmp.Or(t.Header, 5*time.Second),
+		Request: cmp.Or(t.Request, 15*time.Second),
+		Answer:  cmp.Or(t.Answer, 30*time.Second),
+		Idle:    cmp.Or(t.Idle, time.Minute),
+		Query:   cmp.Or(t.Query, 5*time.Second),
+		Search:  cmp.Or(t.Search, 2*time.Second),
+		Stop:    cmp.Or(t.Stop, 10*time.Second),
+	}
+}
+
+// Serve serves requests from a listener until ctx ends. Then open requests finish, unless
+// abort ends too. Meanwhile it keeps the totals of each day, every hour.
+func (s *Server) Serve(ctx, abort context.Context, l net.Listener) error {
+	keeping, stop := context.WithCancel(ctx)
+	kept := make(chan struct{})
+	go func() {
+		defer close(kept)
+		s.keepDays(keeping)
+	}()
+	defer func() {
+		stop()
+		<-kept
+	}()
+	return s.serve(ctx, abort, l, s, s.crowd)
+}
+
+// ServeProbes is Serve for a listener of probes only, which no client of the server can
+// crowd. It answers whatever host is asked for, because probes ask for an address. A server
+// of [NewProbes] has /metrics there, too.
+func (s *Server) ServeProbes(ctx, abort context.Context, l net.Listener) error {
+	mux := http.NewServeMux()
+	mux.Handle("GET /livez", routed{s.api(s.live)})
+	mux.Handle("GET /readyz", routed{s.api(s.ready)})
+	if s.alone {
+		mux.Handle("GET /metrics", routed{s.byAddress(s.ownSite(s.scraped()))})
+	}
+	return s.serve(ctx, abort, l, s.recovered(s.fallback(mux, false)), guard.NewCrowd(mostProbes, mostProbes, s.trusts, s.connectionClosed))
+}
+
+// mostProbes bounds the connections of probes.
+const mostProbes = 64
+
+func (s *Server) serve(ctx, abort context.Context, l net.Listener, handler http.Handler, crowd *guard.Crowd) error {
+	server := &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: s.timeouts.Header,
+		ReadTimeout:       s.timeouts.Request,
+		WriteTimeout:      s.timeouts.Answer,
+		IdleTimeout:       s.timeouts.Idle,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // clients that hang up
+	}
+	crowd.Attach(server)
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(l) }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("serve: %w", err)
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(abort, s.timeouts.Stop)
+	defer cancel()
+	if err := server.Shutdown(grace); err != nil {
+		return fmt.Errorf("stop serving: %w", errors.Join(err, server.Close()))
+	}
+	return nil
+}
+
+// keepDays keeps the totals of days until ctx ends.
+func (s *Server) keepDays(ctx context.Context) {
+	every := time.NewTicker(time.Hour)
+	defer every.Stop()
+	for {
+		within, cancel := context.WithTimeout(ctx, s.timeouts.Answer)
+		err := s.board.KeepDays(within)
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			s.log.Warn("the totals of days could not be kept; the server tries again in an hour", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package view_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/ingest/catalog"
+)
+
+// runs are one under way, one that is done, one of which work failed and was deferred, and
+// one that was ended.
+func runs() []catalog.RunRecord {
+	return []catalog.RunRecord{
+		{ID: 1004, Job: "charts", StartedAt: now, State: catalog.Running},
+		{ID: 1003, Job: "charts", StartedAt: now.Add(-time.Hour), EndedAt: now.Add(-59 * time.Minute), State: catalog.Done, Work: []catalog.WorkRecord{
+			{Work: "US", State: catalog.Done, Pages: 2, Units: 3, New: 4, Updated: 5}, {Work: "DE", State: catalog.Done, Pages: 20, Units: 30, New: 40, Updated: 50},
+		}},
+		{ID: 1002, Job: "news", StartedAt: now.Add(-2 * time.Hour), EndedAt: now.Add(-2 * time.Hour), State: catalog.Failed, ResumeAt: now.Add(time.Hour), Work: []catalog.WorkRecord{
+			{Work: "music in US", State: catalog.Deferred, Error: "refused", ResumeAt: now.Add(time.Hour)},
+			{Work: "game in US", State: catalog.Failed, Error: "503"},
+			{Work: "game in DE", State: catalog.Failed},
+			{Work: "music in DE", State: catalog.Failed, Error: "500"},
+		}},
+		{ID: 1001, Job: "news", StartedAt: now.Add(-3 * time.Hour), EndedAt: now.Add(-3 * time.Hour), State: catalog.Deferred, Error: "max_runtime is over", Work: []catalog.WorkRecord{
+			{Work: "", State: catalog.Failed, Error: "503"},
+		}},
+	}
+}
+
+func TestRunTable(t *testing.T) {
+	shows(t, view.RunTable(runs()),
+		"(run#) | job~ | started | took# | state | [pages#] | units# | new# | updated# | (why~)",
+		"1004 | charts | 20:00 |  | good:running | 0 | 0 | 0 | 0 | ",
+		"1003 | charts | 19:00 | 1m0s | good:done | 22 | 33 | 44 | 55 | ",
+		"1002 | news | 18:00 | 0s | bad:failed | 0 | 0 | 0 | 0 | game in US: 503 (and 2 more: `ingestor runs --work` shows them) until 21:00",
+		"1001 | news | 17:00 | 0s | warn:deferred | 0 | 0 | 0 | 0 | max_runtime is over",
+	)
+}
+
+func TestWorkTable(t *testing.T) {
+	shows(t, view.WorkTable(runs()[1:]),
+		"run# | job~ | work~ | state | pages# | units# | new# | updated# | (why~)",
+		"1003 | charts | US | good:done | 2 | 3 | 4 | 5 | ",
+		"1003 | charts | DE | good:done | 20 | 30 | 40 | 50 | ",
+		"1002 | news | music in US | warn:deferred | 0 | 0 | 0 | 0 | refused until 21:00",
+		"1002 | news | game in US | bad:failed | 0 | 0 | 0 | 0 | 503",
+		"1002 | news | game in DE | bad:failed | 0 | 0 | 0 | 0 | ",
+		"1002 | news | music in DE | bad:failed | 0 | 0 | 0 | 0 | 500",
+		"1001 | news |  | bad:failed | 0 | 0 | 0 | 0 | 503",
+	)
+}

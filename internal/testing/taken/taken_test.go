@@ -1,0 +1,190 @@
+package taken
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/mod/module"
+	"golang.org/x/mod/zip"
+
+	"github.com/headroom-quota/headroom/internal/testing/guides"
+)
+
+const (
+	tree    = "github.com/headroom-quota/headroom"
+	version = "v0.1.0" // that the modules require of each other
+)
+
+// modules are those that a tag publishes.
+var modules = []string{"", "quota/observe", "quota/meter/grpcmeter", "ingest", "cmd/ingestor"}
+
+// file is one file of an archive.
+type file struct{ at, name string }
+
+func (f file) Path() string                 { return f.name }
+func (f file) Lstat() (fs.FileInfo, error)  { return os.Lstat(f.at) }
+func (f file) Open() (io.ReadCloser, error) { return os.Open(f.at) }
+
+// proxy lays out the archives of all modules as a proxy of modules does, and returns the folder.
+// They have the files that git has, or would take.
+func proxy(t *testing.T) string {
+	t.Helper()
+	list := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	list.Dir = guides.Root
+	out, err := list.Output()
+	if err != nil {
+		t.Fatalf("git ls-files: %v", err)
+	}
+	files := map[string][]zip.File{}
+	for name := range strings.SplitSeq(strings.Trim(string(out), "\x00"), "\x00") {
+		at := filepath.Join(guides.Root, name)
+		if _, err := os.Lstat(at); errors.Is(err, fs.ErrNotExist) {
+			continue // deleted, but not yet in git
+		}
+		in := path.Dir(name) // the innermost folder with a go.mod
+		for in != "." {
+			if _, err := os.Stat(filepath.Join(guides.Root, in, "go.mod")); err == nil {
+				break
+			}
+			in = path.Dir(in)
+		}
+		in = strings.TrimPrefix(in, ".")
+		if strings.HasPrefix(name, ".ci/tools/") {
+			in = ".ci/tools"
+		}
+		files[in] = append(files[in], file{at: at, name: strings.TrimPrefix(strings.TrimPrefix(name, in), "/")})
+	}
+	dir := t.TempDir()
+	for _, m := range modules {
+		v := module.Version{Path: strings.TrimSuffix(tree+"/"+m, "/"), Version: version}
+		at := filepath.Join(dir, v.Path, "@v")
+		if err := os.MkdirAll(at, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		mod, err := os.ReadFile(filepath.Join(guides.Root, m, "go.mod"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var archive bytes.Buffer
+		if err := zip.Create(&archive, v, files[m]); err != nil {
+			t.Fatalf("%s: %v", v.Path, err)
+		}
+		for name, text := range map[string][]byte{
+			"list": []byte(version + "\n"), version + ".info": []byte(`{"Version":"` + version + `","Time":"2026-11-27T00:00:00Z"}`),
+			version + ".mod": mod, version + ".zip": archive.Bytes(),
+		} {
+			if err := os.WriteFile(filepath.Join(at, name), text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return dir
+}
+
+// user is a module outside the tree.
+type user struct {
+	t   *testing.T
+	dir string
+	env []string
+}
+
+// newUser makes a module whose only source of modules is the proxy, and what this machine has
+// downloaded before.
+func newUser(t *testing.T, proxy, source string) *user {
+	t.Helper()
+	u := &user{t: t, dir: t.TempDir()}
+	cache := u.gocmd("env", "GOMODCACHE")
+	mods := filepath.Join(t.TempDir(), "mod")
+	t.Cleanup(func() { u.gocmd("clean", "-modcache") }) // its files are read-only
+	u.env = []string{
+		"GOWORK=off", "GOFLAGS=-mod=mod -modcacherw", "GOSUMDB=off", "GONOPROXY=", "GOPRIVATE=", "GOVCS=*:off", "GOMODCACHE=" + mods, "GOTOOLCHAIN=local",
+		"GOPROXY=file://" + filepath.ToSlash(proxy) + ",file://" + filepath.ToSlash(filepath.Join(strings.TrimSpace(cache), "cache/download")),
+	}
+	for name, text := range map[string]string{"go.mod": "module example.com/user\n\ngo 1.26.0\n", "main.go": source} {
+		if err := os.WriteFile(filepath.Join(u.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return u
+}
+
+// gocmd runs the go command in the module, and returns what it prints.
+func (u *user) gocmd(args ...string) string {
+	u.t.Helper()
+	cmd := exec.Command("go", args...)
+	cmd.Dir, cmd.Env = u.dir, append(os.Environ(), u.env...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		u.t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, &stderr)
+	}
+	return string(out)
+}
+
+// small meters a client by a price book in memory.
+const small = `package main
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/headroom-quota/headroom"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/memstore"
+	"github.com/headroom-quota/headroom/quota/meter"
+)
+
+func main() {
+	book, err := headroom.Load("")
+	if err != nil {
+		panic(err)
+	}
+	ledger, err := quota.New(book, memstore.New(nil), nil)
+	if err != nil {
+		panic(err)
+	}
+	transport, err := meter.New(ledger, nil)
+	if err != nil {
+		panic(err)
+	}
+	client := &http.Client{Transport: transport}
+	fmt.Println(client != nil, len(book.Upstreams))
+}
+`
+
+// A program that takes the ledger, the memory store and the transport gets few modules. Those
+// that only the program, the jobs or the exporters need are not among them, so its own versions of
+// them stay.
+func TestASmallUserTakesFewModules(t *testing.T) {
+	u := newUser(t, proxy(t), small)
+	u.gocmd("get", tree+"@"+version)
+	u.gocmd("mod", "tidy")
+	if got := u.gocmd("run", "."); got != "true 1\n" {
+		t.Errorf("the program printed %q", got)
+	}
+	all := strings.Split(strings.TrimSpace(u.gocmd("list", "-m", "all")), "\n")
+	if len(all) > 40 {
+		t.Errorf("go list -m all has %d modules, at most 40 are allowed:\n%s", len(all), strings.Join(all, "\n"))
+	}
+	for _, m := range all {
+		for _, foreign := range []string{"google.golang.org/", "cloud.google.com/", "go.opentelemetry.io/", "github.com/prometheus/", "github.com/spf13/", "github.com/riverqueue/", "github.com/envoyproxy/"} {
+			if strings.HasPrefix(m, foreign) {
+				t.Errorf("the library brings %s", m)
+			}
+		}
+	}
+	sums, err := os.ReadFile(filepath.Join(u.dir, "go.sum"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("go list -m all: %d modules; go.sum: %d lines", len(all), bytes.Count(sums, []byte("\n")))
+}

@@ -1,0 +1,193 @@
+package quota
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+)
+
+// A reservation passes these parts, in this order. Each is entered only if it has something to do:
+//
+//	Reserve   the owner, the hold that may pay, the price
+//	reserve   limits in place of the price book's; what an outage or mode observe makes of a failure;
+//	          what a grant begins
+//	ask       the journal, remembered refusals, reports of answers, blocks, the store; then each
+//	          learns from its answer, and the observer is told
+
+// Reserve takes the units of a call before it is sent. It returns a [Reservation] if they
+// are granted; without a further call they count as spent. Otherwise it returns an error
+// that says why and when to retry: see [RefusedError], [ImpossibleError],
+// [UnpricedError], [OutageError], [StaleBookError] and [ErrBadInput]. A refused call
+// costs nothing.
+//
+// A caller whose context ends before the ledger has answered gets the context's error. The call is neither
+// refused nor admitted, and what it may have taken is released behind the caller, unless the caller chose
+// its ID: then asking again with that ID returns the grant.
+//
+// Under the context of a [Hold], Reserve draws from the hold while units are left in it.
+func (l *Ledger) Reserve(ctx context.Context, c Call) (*Reservation, error) {
+	prices := l.current()
+	if prices == nil {
+		return nil, errNotMade
+	}
+	if c.Owner != "" || c.ID != "" {
+		if err := c.own(); err != nil {
+			return nil, l.failed(ctx, &c, err)
+		}
+	}
+	if h := holdOf(ctx); h != nil {
+		if r, err := l.drawn(ctx, h, &c); r != nil || err != nil {
+			return r, err
+		}
+	}
+	price, err := l.priced(ctx, prices, &c)
+	if err != nil && !errors.Is(err, ErrOutage) {
+		return nil, l.failed(ctx, &c, err)
+	}
+	return l.reserve(ctx, &c, price, err)
+}
+
+// reserve takes the units of a priced call. An outage while it was priced is that of the call.
+func (l *Ledger) reserve(ctx context.Context, c *Call, price *price, err error) (*Reservation, error) {
+	r := &Reservation{ledger: l, price: price}
+	id, fresh := c.ID, c.ID == "" && c.Family == ""
+	if fresh {
+		if id = l.ids.next(); c.Owner != "" {
+			id = ownedID(c.Owner, id)
+		}
+	}
+	if len(price.charges) == 0 {
+		return l.unpriced(ctx, c, r, id), nil
+	}
+	if l.heard.adopted.Load() > 0 || len(l.prices.Load().shared) > 0 {
+		var unknown error
+		r.price, unknown = l.adopted(ctx, c, price, takesProbes)
+		err = cmp.Or(err, unknown)
+	}
+	if err == nil {
+		err = l.ask(ctx, c, id, fresh, r.price, &r.Verdict)
+	}
+	if err != nil {
+		return l.undecided(ctx, c, r.price, id, err)
+	}
+	if price = r.price; !r.Allowed {
+		if l.observes(c) {
+			r.ID = id
+			return l.letThrough(ctx, c, price, r.Verdict)
+		}
+		return nil, refusal(c, r.Verdict)
+	}
+	if price.keyed != nil {
+		r.later = &later{labels: c.labels()}
+	}
+	if price.slots || price.atEnd != "" || len(price.depends) > 0 { // also if it is a repeat: the first answer may not have come
+		l.keepReceipt(r)
+	}
+	return r, nil
+}
+
+// ask asks for charges: all who may refuse them without the store, and then the store. An error
+// says that nobody has decided.
+func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, price *price, v *Verdict) error {
+	charges := price.charges
+	first := charges[0].Pool
+	if ctx.Err() != nil {
+		return tooLate(ctx, "reserve "+first.String())
+	}
+	if l.journal != nil && l.pending.Load() && c.Family == "" {
+		if err := l.replayMost(ctx); err != nil {
+			return err
+		}
+	}
+	believes := (l.refusals.most > 0 || c.Family != "") && (fresh || id == "") && l.refusals.believes(charges) > 0
+	var began time.Time
+	if l.watch != nil || believes {
+		began = l.clock.Now()
+	}
+	if believes && l.refusals.refuses(charges, began, v) {
+		v.ID = id
+		l.answered(ctx, c, *v, 0)
+		return nil
+	}
+	heard := l.heard.on.Load()
+	if heard {
+		l.sendUrgent(ctx, charges)
+	}
+	if l.shut.many.Load() > 0 {
+		if before := l.shut.enter(c, charges, id, l.now()); before != nil {
+			*v = *before
+			l.answered(ctx, c, *v, 0)
+			return nil
+		}
+	}
+	mark, cleared := l.shut.noted.Load(), l.refusals.cleared.Load() // before the store is asked
+	var err error
+	if *v, err = l.store.Reserve(ctx, Request{ID: id, Fresh: fresh, Charges: charges, Labels: c.labels()}); err != nil {
+		l.probed(first.Upstream, first.Account, id, false, false)
+		return l.storeError(ctx, "reserve "+first.String(), err)
+	}
+	if l.journal != nil || v.Blocked { // until when by our clock
+		l.offset.Store(int64(v.At.Sub(l.clock.Now())))
+	}
+	if !v.Allowed {
+		l.probed(first.Upstream, first.Account, id, false, false)
+		l.explain(v, price)
+		if believes {
+			l.refusals.learn(v, charges, began, cleared)
+		}
+	}
+	if v.Blocked || l.shut.many.Load() > 0 {
+		l.shut.learn(v, charges, id, mark)
+	}
+	if heard {
+		l.heard.note(v, charges, l.current().reported, l.now())
+	}
+	if l.watch != nil {
+		l.answered(ctx, c, *v, l.clock.Now().Sub(began))
+	}
+	return nil
+}
+
+// explain completes what a store says of a refusal.
+func (l *Ledger) explain(v *Verdict, price *price) {
+	if v.Blocked {
+		v.attribute()
+	}
+	l.slots.slotsTaken(v, price.charges)
+	l.notForever(v, price.adopted)
+}
+
+// undecided is what becomes of a call that nobody has decided on: an outage may admit it, and mode
+// observe lets it through.
+func (l *Ledger) undecided(ctx context.Context, c *Call, price *price, id string, why error) (*Reservation, error) {
+	r, err := (*Reservation)(nil), why
+	if errors.Is(why, ErrOutage) {
+		r, err = l.admit(ctx, c, price, id, why)
+	}
+	if err != nil && l.excused(ctx, c, err) {
+		return l.uncounted(ctx, c, price, id, l.now(), err), nil
+	}
+	return r, l.unseen(ctx, c, r, why, err)
+}
+
+// unpriced lets a call through that has no price, as the price book says.
+func (l *Ledger) unpriced(ctx context.Context, c *Call, r *Reservation, id string) *Reservation {
+	r.Verdict = Verdict{Allowed: true, ID: id, At: l.clock.Now()}
+	if l.watch != nil {
+		e := Event{Kind: EventUnpriced, Call: l.told(c), Verdict: r.Verdict}
+		if r.price.err != nil {
+			e.Kind, e.Err = EventObserved, r.price.err
+		}
+		l.watch.Observe(ctx, e)
+	}
+	return r
+}
+
+// refusal returns the error for a refusal.
+func refusal(c *Call, v Verdict) error {
+	if v.Impossible {
+		return &ImpossibleError{Pool: v.Pool, Window: v.Window, Class: c.Class, Units: v.Units, Limit: v.Limit}
+	}
+	return &RefusedError{v}
+}
