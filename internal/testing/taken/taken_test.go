@@ -100,8 +100,13 @@ type user struct {
 // downloaded before.
 func newUser(t *testing.T, proxy, source string) *user {
 	t.Helper()
-	u := &user{t: t, dir: t.TempDir()}
+	u := &user{t: t, dir: guides.Root, env: []string{"GOWORK=off"}}
+	// go test downloads what it builds here. A user's go command also reads what other systems
+	// build, and the names of all modules.
+	u.gocmd("mod", "download")
+	u.gocmd("list", "-m", "all")
 	cache := u.gocmd("env", "GOMODCACHE")
+	u.dir = t.TempDir()
 	mods := filepath.Join(t.TempDir(), "mod")
 	t.Cleanup(func() { u.gocmd("clean", "-modcache") }) // its files are read-only
 	u.env = []string{
