@@ -15,12 +15,12 @@ FORMS ?= bare tools
 TIMEOUT ?= 40m
 # The commands that tests run, and that a minimal system may lack.
 NEED := redis-server postgresql python3 curl sqlite3
-MODULES := . quota/observe quota/meter/grpcmeter ingest cmd/ingestor bench sdktest
+MODULES := . quota/observe quota/open quota/pgstore quota/meter/grpcmeter ingest cmd/ingestor bench sdktest
 PKG ?= quota/meter
 N ?= 300
 # The longest come first, so that the others fill up the processors beside them.
 LONG := ./cmd/ingestor/internal/testing/chaos ./cmd/ingestor ./quota/redisstore ./ingest/fleet ./quota/pgstore
-RACE ?= ./quota/sqlitestore ./quota/pgstore ./quota/redisstore ./quota/... ./quota/observe/... ./quota/meter/grpcmeter
+RACE ?= ./quota/sqlitestore ./quota/pgstore/... ./quota/redisstore ./quota/... ./quota/observe/... ./quota/open ./quota/meter/grpcmeter
 # What -race leaves out: tests that calculate, or wait for other processes, and promises of the
 # stores' suite in which one caller acts. They are slow with -race, and have no race to find.
 # make soak leaves nothing out. Names of tests must come before those of subtests.

@@ -30,6 +30,7 @@ require (
 	github.com/hashicorp/golang-lru v0.5.4 // indirect
 	github.com/headroom-quota/headroom v0.1.0
 	github.com/headroom-quota/headroom/ingest v0.1.0
+	github.com/headroom-quota/headroom/quota/pgstore v0.1.0
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect

@@ -13,12 +13,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/headroom-quota/headroom/internal/testing/pgtest"
 	"github.com/headroom-quota/headroom/internal/testing/redistest"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/memstore"
-	"github.com/headroom-quota/headroom/quota/pgstore"
 	"github.com/headroom-quota/headroom/quota/redisstore"
 	"github.com/headroom-quota/headroom/quota/sqlitestore"
 )
@@ -86,7 +84,7 @@ func (l *limitLedger) set(key string, n int64) quota.KeyLimit {
 func limitStores(t *testing.T) map[string]func() quota.Store {
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	var server *redistest.Server
-	memory, postgres, address := memstore.New(nil), sync.Once{}, ""
+	memory := memstore.New(nil)
 	return map[string]func() quota.Store{
 		"sqlite": func() quota.Store {
 			s, err := sqlitestore.Open(t.Context(), path, &sqlitestore.Options{Families: true})
@@ -97,15 +95,6 @@ func limitStores(t *testing.T) map[string]func() quota.Store {
 			return s
 		},
 		"memory": func() quota.Store { return memory },
-		"postgres": func() quota.Store {
-			postgres.Do(func() { address = pgtest.Shared(t) })
-			s, err := pgstore.Open(address, &pgstore.Options{Timeout: 20 * time.Second})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = s.Close() })
-			return s
-		},
 		"redis": func() quota.Store {
 			if server == nil {
 				var err error

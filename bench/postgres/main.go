@@ -16,7 +16,7 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/testing/team"
 
-	"github.com/headroom-quota/headroom/internal/testing/pgtest"
+	"github.com/headroom-quota/headroom/quota/pgstore/testing/pgtest"
 )
 
 func main() {

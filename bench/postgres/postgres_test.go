@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/headroom-quota/headroom/internal/testing/pgtest"
+	"github.com/headroom-quota/headroom/quota/pgstore/testing/pgtest"
 )
 
 // TestContenders keeps the benchmark running: each contender is granted, or refused, as it

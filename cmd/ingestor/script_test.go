@@ -18,7 +18,7 @@ import (
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/signals"
 	"github.com/headroom-quota/headroom/ingest/youtube/youtubesim"
-	"github.com/headroom-quota/headroom/internal/testing/pgtest"
+	"github.com/headroom-quota/headroom/quota/pgstore/testing/pgtest"
 )
 
 func TestMain(m *testing.M) {

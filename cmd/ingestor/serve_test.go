@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
-	"github.com/headroom-quota/headroom/internal/testing/pgtest"
+	"github.com/headroom-quota/headroom/quota/pgstore/testing/pgtest"
 )
 
 // get asks for JSON, and returns the protocol in which it was sent.

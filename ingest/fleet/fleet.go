@@ -26,9 +26,9 @@ import (
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
-	"github.com/headroom-quota/headroom/internal/pgschema"
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/pgstore/pgschema"
 )
 
 //go:embed schema/*.sql

@@ -7,7 +7,7 @@ import (
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
 	"github.com/headroom-quota/headroom/ingest/fleet"
-	"github.com/headroom-quota/headroom/internal/testing/pgtest"
+	"github.com/headroom-quota/headroom/quota/pgstore/testing/pgtest"
 )
 
 // TestRights gives an ordinary user the rights that are missing, and nothing else. Then it makes

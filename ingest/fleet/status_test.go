@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest/fleet"
-	"github.com/headroom-quota/headroom/internal/testing/pgtest"
+	"github.com/headroom-quota/headroom/quota/pgstore/testing/pgtest"
 )
 
 // TestStatus reads what a fleet does while a daemon works, after it was killed, and while a

@@ -11,8 +11,8 @@ import (
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/fleet"
-	"github.com/headroom-quota/headroom/internal/testing/pgtest"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/pgstore/testing/pgtest"
 )
 
 // TestOnceLosesItsDatabase: a run without a daemon ends after a while, and at once when it is told

@@ -12,12 +12,10 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/internal/redisclock"
-	"github.com/headroom-quota/headroom/internal/testing/pgtest"
 	"github.com/headroom-quota/headroom/internal/testing/redistest"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/leasestore"
 	"github.com/headroom-quota/headroom/quota/memstore"
-	"github.com/headroom-quota/headroom/quota/pgstore"
 	"github.com/headroom-quota/headroom/quota/redisstore"
 	"github.com/headroom-quota/headroom/quota/sqlitestore"
 	"github.com/headroom-quota/headroom/quota/storetest"
@@ -108,21 +106,6 @@ func TestStoreOverRedis(t *testing.T) {
 		prefix := fmt.Sprintf("test%d:", made.Add(1))
 		return func(t testing.TB) quota.Store {
 			s, err := redisstore.Open("redis://"+server.Addr, &redisstore.Options{Prefix: prefix})
-			return opened(t, s, err)
-		}
-	})
-}
-
-func TestStoreOverPostgreSQL(t *testing.T) {
-	if !soak() {
-		t.Skip("each of its ledgers makes a schema, which takes a minute in all; make soak runs it")
-	}
-	clock, url := storetest.NewClock(), pgtest.Shared(t)
-	var made atomic.Int64
-	suite(t, clock, 600, func(testing.TB) opener {
-		schema := fmt.Sprintf("ledger%d", made.Add(1))
-		return func(t testing.TB) quota.Store {
-			s, err := pgstore.Open(url, &pgstore.Options{Schema: schema, Clock: clock, Timeout: 20 * time.Second})
 			return opened(t, s, err)
 		}
 	})

@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headroom-quota/headroom/internal/testing/pgtest"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/breaker"
 	"github.com/headroom-quota/headroom/quota/lease"
 	"github.com/headroom-quota/headroom/quota/open"
 	"github.com/headroom-quota/headroom/quota/pgstore"
+	"github.com/headroom-quota/headroom/quota/pgstore/testing/pgtest"
 )
 
 // A ledger in PostgreSQL has all that one in Redis has: warnings, a journal, a breaker and

@@ -11,3 +11,6 @@ func (s *Store) Waiting() (n int) {
 	}
 	return n + len(s.queue.waiting)
 }
+
+// BackendOf is what a store keeps its pages in.
+func BackendOf(s *Store) Backend { return s.backend }

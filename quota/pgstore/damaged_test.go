@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headroom-quota/headroom/internal/testing/pgtest"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/pgstore/testing/pgtest"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 

@@ -6,8 +6,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/headroom-quota/headroom/internal/testing/pgtest"
 	"github.com/headroom-quota/headroom/quota/pgstore"
+	"github.com/headroom-quota/headroom/quota/pgstore/testing/pgtest"
 )
 
 // explain returns the plan of a statement for these arguments.

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/internal/testing/childtest"
-	"github.com/headroom-quota/headroom/internal/testing/pgtest"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/pgstore"
+	"github.com/headroom-quota/headroom/quota/pgstore/testing/pgtest"
 )
 
 // children are what a process can be told to do with the ledger at a URL.

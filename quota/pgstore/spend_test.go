@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headroom-quota/headroom/internal/testing/pgtest"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/pgstore"
+	"github.com/headroom-quota/headroom/quota/pgstore/testing/pgtest"
 	"github.com/headroom-quota/headroom/quota/storetest"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/headroom-quota/headroom/internal/pgschema"
+	"github.com/headroom-quota/headroom/quota/pgstore/pgschema"
 )
 
 //go:embed schema/*.sql

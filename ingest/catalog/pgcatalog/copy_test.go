@@ -19,8 +19,8 @@ import (
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/ingest/catalog/catalogtest"
 	"github.com/headroom-quota/headroom/internal/testing/childtest"
-	"github.com/headroom-quota/headroom/internal/testing/pgtest"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/pgstore/testing/pgtest"
 )
 
 // children are the tasks of a child process.

@@ -24,7 +24,7 @@ const (
 )
 
 // modules are those that a tag publishes.
-var modules = []string{"", "quota/observe", "quota/meter/grpcmeter", "ingest", "cmd/ingestor"}
+var modules = []string{"", "quota/observe", "quota/meter/grpcmeter", "quota/open", "quota/pgstore", "ingest", "cmd/ingestor"}
 
 // file is one file of an archive.
 type file struct{ at, name string }
@@ -91,9 +91,10 @@ func proxy(t *testing.T) string {
 
 // user is a module outside the tree.
 type user struct {
-	t   *testing.T
-	dir string
-	env []string
+	t     *testing.T
+	dir   string
+	env   []string
+	cache string // what this machine has downloaded before
 }
 
 // newUser makes a module whose only source of modules is the proxy, and what this machine has
@@ -105,13 +106,12 @@ func newUser(t *testing.T, proxy, source string) *user {
 	// build, and the names of all modules.
 	u.gocmd("mod", "download")
 	u.gocmd("list", "-m", "all")
-	cache := u.gocmd("env", "GOMODCACHE")
+	u.cache = strings.TrimSpace(u.gocmd("env", "GOMODCACHE"))
 	u.dir = t.TempDir()
 	mods := filepath.Join(t.TempDir(), "mod")
-	t.Cleanup(func() { u.gocmd("clean", "-modcache") }) // its files are read-only
 	u.env = []string{
 		"GOWORK=off", "GOFLAGS=-mod=mod -modcacherw", "GOSUMDB=off", "GONOPROXY=", "GOPRIVATE=", "GOVCS=*:off", "GOMODCACHE=" + mods, "GOTOOLCHAIN=local",
-		"GOPROXY=file://" + filepath.ToSlash(proxy) + ",file://" + filepath.ToSlash(filepath.Join(strings.TrimSpace(cache), "cache/download")),
+		"GOPROXY=file://" + filepath.ToSlash(proxy) + ",file://" + filepath.ToSlash(filepath.Join(u.cache, "cache/download")),
 	}
 	for name, text := range map[string]string{"go.mod": "module example.com/user\n\ngo 1.26.0\n", "main.go": source} {
 		if err := os.WriteFile(filepath.Join(u.dir, name), []byte(text), 0o600); err != nil {
@@ -181,7 +181,7 @@ func TestASmallUserTakesFewModules(t *testing.T) {
 		t.Errorf("go list -m all has %d modules, at most 40 are allowed:\n%s", len(all), strings.Join(all, "\n"))
 	}
 	for _, m := range all {
-		for _, foreign := range []string{"google.golang.org/", "cloud.google.com/", "go.opentelemetry.io/", "github.com/prometheus/", "github.com/spf13/", "github.com/riverqueue/", "github.com/envoyproxy/"} {
+		for _, foreign := range []string{"google.golang.org/", "cloud.google.com/", "go.opentelemetry.io/", "github.com/prometheus/", "github.com/spf13/", "github.com/riverqueue/", "github.com/envoyproxy/", "github.com/jackc/"} {
 			if strings.HasPrefix(m, foreign) {
 				t.Errorf("the library brings %s", m)
 			}
@@ -193,3 +193,52 @@ func TestASmallUserTakesFewModules(t *testing.T) {
 	}
 	t.Logf("go list -m all: %d modules; go.sum: %d lines", len(all), bytes.Count(sums, []byte("\n")))
 }
+
+// The commands that docs/library.md gives until the first tag bring quota/open to a program beside
+// the clone.
+func TestWhatToDoBeforeTheFirstTag(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(guides.Root, "docs/library.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var commands string
+	for _, block := range strings.Split(string(text), "```sh\n")[1:] {
+		if block, _, _ = strings.Cut(block, "```"); strings.Contains(block, "go work init") {
+			commands = block
+		}
+	}
+	u := newUser(t, proxy(t), opens)
+	clone, err := filepath.Abs(guides.Root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(clone, filepath.Join(u.dir, "headroom")); err != nil {
+		t.Fatal(err)
+	}
+	u.env = append(u.env, "GOWORK=", "GOFLAGS=", "GOPROXY=off", "GOMODCACHE="+u.cache) // so little is compiled anew
+	shell := exec.Command("bash", "-euc", commands+"mv ../main.go .\ngo run .\n")
+	shell.Dir, shell.Env = u.dir, append(os.Environ(), u.env...)
+	if out, err := shell.CombinedOutput(); err != nil || !strings.HasSuffix(string(out), "true <nil>\n") {
+		t.Errorf("%s\n%s%v", commands, out, err)
+	}
+}
+
+// opens opens a ledger by its address.
+const opens = `package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/headroom-quota/headroom"
+	"github.com/headroom-quota/headroom/quota/open"
+)
+
+func main() {
+	client, opened, err := open.Client(context.Background(), "sqlite:ledger.db", headroom.File(""), nil)
+	if err == nil {
+		err = opened.Close()
+	}
+	fmt.Println(client != nil, err)
+}
+`

@@ -22,8 +22,8 @@ import (
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/fleet"
-	"github.com/headroom-quota/headroom/internal/testing/pgtest"
 	"github.com/headroom-quota/headroom/internal/testing/redistest"
+	"github.com/headroom-quota/headroom/quota/pgstore/testing/pgtest"
 )
 
 // rig is a fleet and everything around it.

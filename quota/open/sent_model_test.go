@@ -1,4 +1,4 @@
-package quota_test
+package open_test
 
 import (
 	"errors"
@@ -6,26 +6,17 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
-	"github.com/headroom-quota/headroom/internal/redisclock"
-	"github.com/headroom-quota/headroom/internal/testing/pgtest"
-	"github.com/headroom-quota/headroom/internal/testing/redistest"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/leasestore"
-	"github.com/headroom-quota/headroom/quota/memstore"
-	"github.com/headroom-quota/headroom/quota/pgstore"
-	"github.com/headroom-quota/headroom/quota/redisstore"
-	"github.com/headroom-quota/headroom/quota/sqlitestore"
 )
 
 // TestSentModel has an upstream of its own, which counts what is sent, when it is sent. It
@@ -57,57 +48,12 @@ const (
 	sentLate   = 3 * time.Second
 )
 
-// sentStores open a pair of stores on the same data, as two processes would. The stores
-// have a clock of their own.
-var sentStores = map[string]struct {
-	open   func(*testing.T, quota.Clock) [2]quota.Store
-	checks string // timelines in `make test`
-}{
-	"memory": {func(_ *testing.T, clock quota.Clock) [2]quota.Store {
-		s := memstore.New(&memstore.Options{Clock: clock})
-		return [2]quota.Store{s, s}
-	}, "200"},
-	"sqlite": {func(t *testing.T, clock quota.Clock) (both [2]quota.Store) {
-		path := filepath.Join(t.TempDir(), "ledger.db")
-		for i := range both {
-			s, err := sqlitestore.Open(t.Context(), path, &sqlitestore.Options{Clock: clock, Families: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { s.Close() })
-			both[i] = s
-		}
-		return both
-	}, "60"},
-	"redis": {func(t *testing.T, clock quota.Clock) (both [2]quota.Store) {
-		server, err := redistest.Start(t.TempDir(), "--save", "", "--appendonly", "no")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(server.Kill)
-		client := redis.NewClient(&redis.Options{Addr: server.Addr})
-		t.Cleanup(func() { client.Close() })
-		redisclock.Set(clock.Now)
-		t.Cleanup(func() { redisclock.Set(nil) })
-		for i := range both {
-			if both[i], err = redisstore.New(client, nil); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return both
-	}, "60"},
-	"postgres": {func(t *testing.T, clock quota.Clock) (both [2]quota.Store) {
-		url := pgtest.Shared(t)
-		for i := range both {
-			s, err := pgstore.Open(url, &pgstore.Options{Clock: clock})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { s.Close() })
-			both[i] = s
-		}
-		return both
-	}, "20"},
+// sentChecks are the timelines in `make test`.
+var sentChecks = map[string]string{"memory": "200", "sqlite": "60", "redis": "60", "postgres": "20"}
+
+type departure struct {
+	at    time.Time
+	units int64
 }
 
 // sentClock is the stores'. It is off by so much from the true time.
@@ -119,9 +65,9 @@ type sentClock struct {
 func (c *sentClock) Now() time.Time { return c.SimClock.Now().Add(time.Duration(c.off.Load())) }
 
 func TestSentModel(t *testing.T) {
-	for name, s := range sentStores {
+	for _, name := range stores {
 		t.Run(name, func(t *testing.T) {
-			checks, seed := s.checks, "1"
+			checks, seed := sentChecks[name], "1"
 			if os.Getenv("HEADROOM_SOAK") == "1" {
 				checks, seed = "4300", fmt.Sprint(rand.Uint64())
 			}
@@ -129,7 +75,8 @@ func TestSentModel(t *testing.T) {
 			setFlag(t, "rapid.seed", seed)
 			t.Logf("to see it again: -rapid.seed=%s", flag.Lookup("rapid.seed").Value)
 			clock := &sentClock{SimClock: quota.NewSimClock(noon)}
-			m := &sentModel{clock: clock, stores: s.open(t, clock)}
+			open := storeOf(t, name, clock)
+			m := &sentModel{clock: clock, stores: [2]quota.Store{open(), open()}}
 			rapid.Check(t, func(rt *rapid.T) {
 				m.begin(rt)
 				rt.Repeat(m.moves())

@@ -6,8 +6,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/headroom-quota/headroom/internal/pgschema"
-	"github.com/headroom-quota/headroom/internal/testing/pgtest"
+	"github.com/headroom-quota/headroom/quota/pgstore/pgschema"
+	"github.com/headroom-quota/headroom/quota/pgstore/testing/pgtest"
 )
 
 // TestOneProcessMakesASchema: programs that start at the same time wait for the one that makes

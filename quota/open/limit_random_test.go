@@ -1,12 +1,14 @@
-package quota_test
+package open_test
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,8 +31,9 @@ func TestRandomLimits(t *testing.T) {
 	setFlag(t, "rapid.steps", fmt.Sprint(steps))
 	setFlag(t, "rapid.checks", checks)
 	setFlag(t, "rapid.seed", seed)
-	for name, open := range limitStores(t) {
+	for _, name := range stores {
 		t.Run(name, func(t *testing.T) {
+			open := storeOf(t, name, quota.SystemClock{})
 			stores, trials, made := []quota.Store{open(), open(), open()}, 0, 0
 			rapid.Check(t, func(rt *rapid.T) {
 				trials++
@@ -241,4 +244,29 @@ func (m *limitTrial) history(rt *rapid.T) {
 			rt.Fatalf("%s: the changes are %+v %v, want %+v", p.name, got, err, want)
 		}
 	}
+}
+
+// unreadable is a store whose limits cannot be read for a while, although its pages can.
+type unreadable struct {
+	quota.Store
+	quota.LimitKeeper
+	down atomic.Bool
+}
+
+func (u *unreadable) KeyLimits(ctx context.Context, after int64, most int) ([]quota.KeyLimit, error) {
+	if u.down.Load() {
+		return nil, errors.New("no route to the limits")
+	}
+	return u.LimitKeeper.KeyLimits(ctx, after, most)
+}
+
+func (u *unreadable) KeyLimit(ctx context.Context, family, key string) (*quota.KeyLimit, error) {
+	if u.down.Load() {
+		return nil, errors.New("no route to the limits")
+	}
+	return u.LimitKeeper.KeyLimit(ctx, family, key)
+}
+
+func newUnreadable(s quota.Store) *unreadable {
+	return &unreadable{Store: s, LimitKeeper: s.(quota.LimitKeeper)}
 }

@@ -1,4 +1,4 @@
-package quota_test
+package open_test
 
 import (
 	"context"
@@ -7,75 +7,17 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"github.com/headroom-quota/headroom/internal/redisclock"
-	"github.com/headroom-quota/headroom/internal/testing/pgtest"
-	"github.com/headroom-quota/headroom/internal/testing/redistest"
 	"github.com/headroom-quota/headroom/quota"
-	"github.com/headroom-quota/headroom/quota/memstore"
-	"github.com/headroom-quota/headroom/quota/pgstore"
-	"github.com/headroom-quota/headroom/quota/redisstore"
-	"github.com/headroom-quota/headroom/quota/sqlitestore"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // The random tests of reports drive several ledgers over one store, on a clock that is moved.
 // In TestTrueReports an upstream of its own counts what is sent, and reports it late, in any
 // order and in all forms. In TestFalseReports the reports are nonsense.
-
-// reportStores open a store on the same data at each call.
-func reportStores(t *testing.T, clock quota.Clock) map[string]func() quota.Store {
-	memory := memstore.New(&memstore.Options{Clock: clock})
-	path := filepath.Join(t.TempDir(), "ledger.db")
-	var server *redistest.Server
-	address := ""
-	kept := func(s interface {
-		quota.Store
-		Close() error
-	}, err error,
-	) quota.Store {
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = s.Close() })
-		return s
-	}
-	return map[string]func() quota.Store{
-		"memory": func() quota.Store { return memory },
-		"sqlite": func() quota.Store {
-			return kept(sqlitestore.Open(t.Context(), path, &sqlitestore.Options{Clock: clock}))
-		},
-		"redis": func() quota.Store {
-			if server == nil {
-				var err error
-				if server, err = redistest.Start(t.TempDir(), "--save", "", "--appendonly", "no"); err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(server.Kill)
-				redisclock.Set(clock.Now)
-				t.Cleanup(func() { redisclock.Set(nil) })
-			}
-			client := redis.NewClient(&redis.Options{Addr: server.Addr})
-			t.Cleanup(func() { _ = client.Close() })
-			s, err := redisstore.New(client, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return s
-		},
-		"postgres": func() quota.Store {
-			if address == "" {
-				address = pgtest.Shared(t)
-			}
-			return kept(pgstore.Open(address, &pgstore.Options{Clock: clock}))
-		},
-	}
-}
 
 // eachReportStore runs a random test over each store. A failure prints the seed, with which
 // it can be seen again.
@@ -89,7 +31,7 @@ func eachReportStore(t *testing.T, few int, run func(r *reportRig, operations in
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"memory", "sqlite", "redis", "postgres"} {
+	for _, name := range stores {
 		t.Run(name, func(t *testing.T) {
 			t.Logf("to see it again: HEADROOM_SEED=%d", seed)
 			operations := operations
@@ -97,7 +39,7 @@ func eachReportStore(t *testing.T, few int, run func(r *reportRig, operations in
 				operations *= 10 // it is fast
 			}
 			clock := quota.NewSimClock(noon)
-			r := &reportRig{T: t, Rand: rand.New(rand.NewPCG(seed, 1)), clock: clock, open: reportStores(t, clock)[name]}
+			r := &reportRig{T: t, Rand: rand.New(rand.NewPCG(seed, 1)), clock: clock, open: storeOf(t, name, clock)}
 			run(r, operations)
 		})
 	}
@@ -116,7 +58,10 @@ type reportRig struct {
 }
 
 func (r *reportRig) start(text string, processes int) {
-	r.book = mustParse(r.T, text)
+	var err error
+	if r.book, err = book.Parse("costs.yaml", []byte(text), nil); err != nil {
+		r.Fatal(err)
+	}
 	r.all = make([]*quota.Ledger, processes)
 	for i := range r.all {
 		r.store = append(r.store, r.open())
