@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/headroom-quota/headroom/internal/content"
 	"github.com/headroom-quota/headroom/quota"
@@ -23,7 +24,8 @@ type answer struct {
 	// watchers are shown the body, too. With watchers, the call is not settled here.
 	watchers []watcher
 	over     bool
-	stop     func() bool // ends the watch over the caller's context; nil: there is none
+	stop     func() bool // ends the watch over the caller's context; nil: there are no slots
+	idle     *time.Timer // runs while nobody reads; nil: there are no slots
 }
 
 // charge is a call that was sent and answered, and its reservation.
@@ -46,7 +48,7 @@ func (h charge) follow(resp *http.Response) {
 	a := &answer{ReadCloser: resp.Body, charge: h}
 	if a.free {
 		a.wrap(resp) // its slots are taken until it ends
-		a.endWithCaller()
+		a.watch()
 		return
 	}
 	if p := h.c.content.plan; p != nil {
@@ -60,19 +62,20 @@ func (h charge) follow(resp *http.Response) {
 		h.c.content.cost = cost(resp, h.c.name)
 	}
 	a.wrap(resp)
-	a.endWithCaller()
+	a.watch()
 	if a.reading != nil && a.reading.Decodes() { // should the caller never close it
 		runtime.AddCleanup(a, func(r *content.Reading) { r.End(false) }, a.reading)
 	}
 }
 
-// endWithCaller gives the slots back when the caller's context ends, also if nobody closes the body: the
-// base has ended the call then. A connection that has changed its protocol goes on. It must not
-// keep the reservation, because the slots of a reservation that nobody has any more are not renewed.
-func (a *answer) endWithCaller() {
+// watch gives the slots back if nobody closes the body. The call is over when the caller's context
+// ends, because the base has ended it then. It counts as over when nobody has read for the ttl of
+// its slots. A connection that has changed its protocol goes on. The watch must not keep the
+// reservation, because the slots of a reservation that nobody has any more are not renewed.
+func (a *answer) watch() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.over || !a.c.slots || a.ctx.Done() == nil {
+	if a.over || a.c.slots == 0 {
 		return
 	}
 	if _, changed := a.ReadCloser.(io.Writer); changed {
@@ -82,13 +85,28 @@ func (a *answer) endWithCaller() {
 	if token.ID == "" {
 		return
 	}
-	a.stop = context.AfterFunc(ctx, func() {
+	giveBack := func() {
 		t.later.do(func() {
 			if err := t.ledger.Done(ctx, token); err != nil {
 				t.logUnsettled(ctx, c, err)
 			}
 		})
-	})
+	}
+	a.stop = context.AfterFunc(ctx, giveBack)
+	a.idle = time.AfterFunc(c.slots, giveBack)
+}
+
+// reads stops the timer of an idle body while its caller waits for the base.
+func (a *answer) reads(waits bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.idle == nil || a.over:
+	case waits:
+		a.idle.Stop()
+	default:
+		a.idle.Reset(a.c.slots)
+	}
 }
 
 // wrap makes the body of an answer one that is read.
@@ -115,7 +133,9 @@ func (a *answer) wrap(resp *http.Response) {
 
 // Read implements [io.Reader].
 func (a *answer) Read(p []byte) (int, error) {
+	a.reads(true)
 	n, err := a.ReadCloser.Read(p)
+	a.reads(false)
 	a.saw(p[:min(max(n, 0), len(p))], err)
 	return n, err
 }
@@ -156,6 +176,7 @@ func (a *answer) end(eof bool) {
 	a.over = true
 	if a.stop != nil {
 		a.stop()
+		a.idle.Stop()
 	}
 	if a.watchers != nil {
 		for _, w := range a.watchers {
@@ -201,7 +222,9 @@ type answerTo struct {
 
 // WriteTo implements [io.WriterTo].
 func (a *answerTo) WriteTo(w io.Writer) (int64, error) {
+	a.reads(true)
 	n, err := a.to.WriteTo(&both{w, a.answer})
+	a.reads(false)
 	if err == nil {
 		a.saw(nil, io.EOF)
 	}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/headroom-quota/headroom/internal/content"
 	"github.com/headroom-quota/headroom/quota"
@@ -35,7 +36,7 @@ type plans struct {
 type facts struct {
 	plan    *content.Plan // what the content of a call decides; nil: nothing
 	units   int64         // of all pools together, if nothing is known of the call
-	slots   bool          // a call takes a slot among those in flight
+	slots   time.Duration // the longest ttl of the slots that a call takes; 0: it takes none
 	atEnd   bool          // the upstream counts a call when it ends
 	fixed   bool          // what is reserved is right if the call was sent once, whatever the answer
 	refused int           // the least status of an answer that may be a refusal
@@ -70,7 +71,7 @@ func (t *Transport) newPlans(costs *quota.Book) *plans {
 			for _, m := range methods {
 				f := of
 				f.learn(u, m)
-				f.fixed = !free && !f.slots && f.plan == nil
+				f.fixed = !free && f.slots == 0 && f.plan == nil
 				p.methods[m] = &f
 			}
 		}
@@ -82,8 +83,8 @@ func (t *Transport) newPlans(costs *quota.Book) *plans {
 func (f *facts) learn(u *book.Upstream, m *book.Method) {
 	f.plan = content.NewPlan(u, m)
 	for name, units := range m.Charges {
-		if isSlot(u, name) {
-			f.slots = true
+		if ttl := slotTTL(u, name); ttl > 0 {
+			f.slots = max(f.slots, ttl)
 			continue
 		}
 		f.units += units
@@ -93,10 +94,13 @@ func (f *facts) learn(u *book.Upstream, m *book.Method) {
 	}
 }
 
-// isSlot reports whether a pool bounds the calls in flight.
-func isSlot(u *book.Upstream, pool string) bool {
-	p := u.Pools[pool]
-	return p != nil && len(p.Windows) > 0 && p.Windows[0].InFlight()
+// slotTTL is how long a slot of a pool counts by itself; 0 if the pool does not bound the calls in
+// flight.
+func slotTTL(u *book.Upstream, pool string) time.Duration {
+	if p := u.Pools[pool]; p != nil && len(p.Windows) > 0 && p.Windows[0].InFlight() {
+		return p.Windows[0].Per
+	}
+	return 0
 }
 
 // price reads a request for what its call will cost, if that is not fixed, and for the keys

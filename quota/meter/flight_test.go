@@ -151,6 +151,67 @@ func TestACancelledCallGivesItsSlotBack(t *testing.T) {
 	}
 }
 
+// Nobody closes this body, and its context never ends. The slot is given back after its ttl without
+// a read. A caller that waits in a read keeps it for as long as that takes.
+func TestABodyThatNobodyReadsGivesItsSlotBack(t *testing.T) {
+	more := make(chan struct{})
+	r := newRig(t, func(w http.ResponseWriter, req *http.Request) {
+		io.WriteString(w, `{"usage"`)
+		w.(http.Flusher).Flush()
+		next := more
+		if req.URL.RawQuery == "idle" {
+			next = nil
+		}
+		select {
+		case <-next:
+			io.WriteString(w, `: 7}`)
+		case <-req.Context().Done():
+		}
+	}, nil)
+	r.ledger = newLedger(t, strings.ReplaceAll(fewAtOnce, "ttl: 10m", "ttl: 1s"), quota.SystemClock{})
+	r.meter(nil)
+	await := func(what string, slots int64) {
+		t.Helper()
+		for i := 0; r.used("api/calls") != slots; i++ {
+			if i == 60_000 {
+				t.Fatalf("%s: %d slots are taken, want %d", what, r.used("api/calls"), slots)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	for method, url := range map[string]string{"GET": "/get", "POST": "/chat"} {
+		req, _ := http.NewRequestWithContext(context.Background(), method, "http://api.example.com"+url+"?idle", nil)
+		idle, err := r.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer idle.Body.Close()
+		req = req.Clone(req.Context())
+		req.URL.RawQuery = ""
+		reading, err := r.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer reading.Body.Close()
+		ended := make(chan error, 1)
+		go func() {
+			_, err := io.Copy(io.Discard, reading.Body)
+			ended <- err
+		}()
+		await("the body that nobody reads", 1)
+		time.Sleep(1500 * time.Millisecond) // longer than a ttl
+		if n := r.used("api/calls"); n != 1 {
+			t.Errorf("%s: %d slots are taken while a caller waits in a read, want its own", url, n)
+		}
+		more <- struct{}{}
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		reading.Body.Close()
+		await("the body that was read", 0)
+	}
+}
+
 // panicking is a base transport that panics, before or after it has a connection.
 type panicking struct{ connects bool }
 

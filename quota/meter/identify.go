@@ -43,7 +43,7 @@ func (c *call) cost() (sum int64) {
 		return c.units
 	}
 	for pool, units := range c.method.Charges {
-		if isSlot(c.upstream, pool) {
+		if slotTTL(c.upstream, pool) > 0 {
 			continue
 		}
 		if estimate, has := c.content.estimate[pool]; has {

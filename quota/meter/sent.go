@@ -57,9 +57,9 @@ func (t *Transport) settle(ctx context.Context, c *call, r *quota.Reservation, r
 	case err != nil && c.sent.unsent():
 		t.giveBack(ctx, c, r)
 		h.done()
-	case h.free && !h.c.slots:
+	case h.free && h.c.slots == 0:
 		h.settleTo(quota.Units{}, r.Charges())
-	case err == nil && resp != nil && (c.content != nil || h.c.slots):
+	case err == nil && resp != nil && (c.content != nil || h.c.slots > 0):
 		h.follow(resp)
 	case len(h.freePools) > 0:
 		h.settleTo(r.Charges(), r.Charges())
@@ -91,7 +91,7 @@ func (h charge) settleTo(units, reserved quota.Units) {
 		same = same && units[pool] == n
 	}
 	same = same && !h.c.atEnd
-	if same && !h.c.slots {
+	if same && h.c.slots == 0 {
 		h.done()
 		h.c.content.settled()
 		return
