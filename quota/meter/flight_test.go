@@ -194,10 +194,10 @@ func TestABodyThatNobodyReadsGivesItsSlotBack(t *testing.T) {
 		}
 		defer reading.Body.Close()
 		ended := make(chan error, 1)
-		go func() {
-			_, err := io.Copy(io.Discard, reading.Body)
+		go func(body io.Reader) {
+			_, err := io.Copy(io.Discard, body)
 			ended <- err
-		}()
+		}(reading.Body)
 		await("the body that nobody reads", 1)
 		time.Sleep(1500 * time.Millisecond) // longer than a ttl
 		if n := r.used("api/calls"); n != 1 {
