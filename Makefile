@@ -95,7 +95,7 @@ lint: ## run gofumpt, go vet, staticcheck and others; check that modules are tid
 	.ci/tidy -diff
 	GOWORK=off go build -C .ci/tools -o ../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	go vet -tags 'browser contract manual' ./cmd/ingestor/...
-	for module in $(MODULES); do (cd $$module && $(CURDIR)/.ci/bin/golangci-lint run ./...); done
+	failed=0; for module in $(MODULES); do (cd $$module && $(CURDIR)/.ci/bin/golangci-lint run ./...) || failed=1; done; exit $$failed
 
 fuzz: ## run every fuzz target for FUZZTIME (default 30s)
 	.ci/fuzz $(FUZZTIME)

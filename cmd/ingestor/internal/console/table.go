@@ -33,7 +33,7 @@ func (s *Sheet) Bar(used, limit int64) string {
 		ink = Warm
 	}
 	on, off := "█", "░"
-	if s.Ascii {
+	if s.ASCII {
 		on, off = "#", "."
 	}
 	return s.In(ink, strings.Repeat(on, full)) + s.In(Faint, strings.Repeat(off, cells-full))
@@ -43,13 +43,13 @@ func (s *Sheet) Bar(used, limit int64) string {
 type Sheet struct {
 	Text   strings.Builder
 	Colour bool
-	Ascii  bool
+	ASCII  bool
 	Width  int // of the terminal; 0: not a terminal
 }
 
 // NewSheet returns a sheet as wide as the terminal, if w is one.
 func NewSheet(w io.Writer) *Sheet {
-	s := &Sheet{Colour: Colourful(w), Ascii: AsciiOnly()}
+	s := &Sheet{Colour: Colourful(w), ASCII: ASCIIOnly()}
 	if f, ok := w.(*os.File); ok && IsTerminal(w) {
 		if width, _, err := term.GetSize(f.Fd()); err == nil {
 			s.Width = width
@@ -58,9 +58,9 @@ func NewSheet(w io.Writer) *Sheet {
 	return s
 }
 
-// AsciiOnly reports whether the locale has an encoding other than UTF-8, as LANG=C has.
+// ASCIIOnly reports whether the locale has an encoding other than UTF-8, as LANG=C has.
 // Without a locale, as in containers, it reports false.
-func AsciiOnly() bool {
+func ASCIIOnly() bool {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		if locale := strings.ToLower(os.Getenv(name)); locale != "" {
 			return !strings.Contains(locale, "utf-8") && !strings.Contains(locale, "utf8")
@@ -72,7 +72,7 @@ func AsciiOnly() bool {
 // Cut shortens a name to a width.
 func (s *Sheet) Cut(text string, width int) string {
 	tail := "…"
-	if s.Ascii {
+	if s.ASCII {
 		tail = "..."
 	}
 	return ansi.Truncate(text, width, tail)

@@ -28,7 +28,7 @@ const patience = 3 * time.Second
 // plan that begins another day has the records only. Where there is a file and it cannot
 // be read, or the price book is older than the ledger's, no plan would be one to go by;
 // what is not there, or on a server that cannot be reached from here, it does without.
-func since(ctx context.Context, a *session.Session, s *settings.Settings, o *plan.Options, now bool) (notes []string, err error) {
+func since(ctx context.Context, s *settings.Settings, o *plan.Options, now bool) (notes []string, err error) {
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	var sketch *plan.Sketch
 	err = session.Inspect(ctx, s, func(c plan.Source) (err error) {
@@ -54,7 +54,7 @@ func since(ctx context.Context, a *session.Session, s *settings.Settings, o *pla
 		note("the plan begins another day: nothing was spent before, and all work is to be done")
 		return notes, nil
 	}
-	o.Past, err = past(ctx, a, s, o.From)
+	o.Past, err = past(ctx, s, o.From)
 	var absent *absentError
 	switch {
 	case errors.As(err, &absent):
@@ -93,7 +93,7 @@ func failing(records map[plan.Work]plan.Record) (notes []string) {
 
 // past is what the ledger says was spent before a time. It changes nothing in it: a
 // file is copied first.
-func past(ctx context.Context, a *session.Session, s *settings.Settings, now time.Time) (_ *plan.Past, err error) {
+func past(ctx context.Context, s *settings.Settings, now time.Time) (_ *plan.Past, err error) {
 	var done console.Closers
 	defer func() { err = errors.Join(err, done.Close()) }()
 	var store quota.Store

@@ -74,7 +74,7 @@ func makePlan(a *session.Session, cmd *cobra.Command, f *planFlags) error {
 		return console.Config(fmt.Errorf("a plan covers %s, which the price book %s does not have", settings.Metered, s.Costs))
 	}
 	debug.SetGCPercent(400) // a plan makes much garbage: this saves a fifth of the time, for some 100 MB
-	notes, err := since(cmd.Context(), a, s, o, f.from == "")
+	notes, err := since(cmd.Context(), s, o, f.from == "")
 	if err != nil {
 		return err
 	}

@@ -154,7 +154,7 @@ type bar struct {
 }
 
 func newBars(w io.Writer, l *console.Lines) *bars {
-	b := &bars{display: mpb.New(mpb.WithOutput(w), mpb.WithWidth(64), mpb.WithRefreshRate(100*time.Millisecond)), lines: l, below: w, ascii: console.AsciiOnly(), all: map[string]*bar{}, units: map[string]int64{}}
+	b := &bars{display: mpb.New(mpb.WithOutput(w), mpb.WithWidth(64), mpb.WithRefreshRate(100*time.Millisecond)), lines: l, below: w, ascii: console.ASCIIOnly(), all: map[string]*bar{}, units: map[string]int64{}}
 	l.Redirect(b.display)
 	return b
 }
@@ -202,7 +202,7 @@ func (b *bars) find(name string, total int, of string) *bar {
 	}
 	style := mpb.BarStyle().Lbound(" ").Rbound(" ").Filler(on).Tip(on).Padding(off)
 	made.Bar = b.display.New(0, style, // a bar with a total from the start would end before its state is known
-		mpb.PrependDecorators(decor.Name((&console.Sheet{Ascii: b.ascii}).Cut(name, longestName), decor.WCSyncSpaceR)),
+		mpb.PrependDecorators(decor.Name((&console.Sheet{ASCII: b.ascii}).Cut(name, longestName), decor.WCSyncSpaceR)),
 		mpb.AppendDecorators(
 			decor.CountersNoUnit("%d/%d"+of, decor.WCSyncSpace),
 			decor.Any(func(decor.Statistics) string { return made.tail() }, decor.WCSyncSpaceR),

@@ -371,7 +371,7 @@ func runOnce(ctx context.Context, a *session.Session, w *works, jobs []*ingest.J
 			had[j.Name] = append(had[j.Name], rep.Work[i].Work)
 		}
 	}
-	whys := occasions(ctx, a, w, jobs, f) // before a run changes what is due
+	whys := occasions(ctx, w, jobs, f) // before a run changes what is due
 	for _, j := range jobs {
 		at, err := w.runner.ResumeAt(ctx, j, nil)
 		if err == nil && !at.IsZero() && !at.After(a.Now()) {
@@ -389,7 +389,7 @@ func runOnce(ctx context.Context, a *session.Session, w *works, jobs []*ingest.J
 }
 
 // occasions returns why each job is run, by name. It leaves out jobs that are not due.
-func occasions(ctx context.Context, a *session.Session, w *works, jobs []*ingest.Job, f *runFlags) map[string]ingest.Occasion {
+func occasions(ctx context.Context, w *works, jobs []*ingest.Job, f *runFlags) map[string]ingest.Occasion {
 	all := map[string]ingest.Occasion{}
 	for _, j := range jobs {
 		if !f.due {

@@ -108,7 +108,7 @@ func check(a *session.Session, cmd *cobra.Command, call bool) (err error) {
 	if s, err := a.Settings(cmd.Flags()); err != nil {
 		f.fault("configuration", err)
 	} else {
-		checkSettings(a, f, s)
+		checkSettings(f, s)
 		checkBook(f, s)
 		staleUpstreams(a, f, s)
 		l, clocks := checkLedger(ctx, a, f, s, &done)
@@ -164,7 +164,7 @@ func checkToken(f *findings, s *settings.Settings) {
 	}
 }
 
-func checkSettings(a *session.Session, f *findings, s *settings.Settings) {
+func checkSettings(f *findings, s *settings.Settings) {
 	jobs := s.List()
 	f.ok("configuration", "jobs: %d, from %s", len(jobs), cmp.Or(s.File, "the defaults\nTo write a file: ingestor init"))
 	if len(jobs) > 0 {
