@@ -44,6 +44,22 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
+// TestUpstreamAddress: a path has an address where the price book has a host for it. A host
+// that is named after the account needs one.
+func TestUpstreamAddress(t *testing.T) {
+	shop := newRig(t, rigOptions{}).ledger.Book().Upstreams["shop"]
+	for _, test := range []struct{ account, path, want string }{
+		{"mine", "/admin/items", "https://mine.shop.test/admin/items"},
+		{"", "/admin/items", ""},
+		{"mine.evil", "/admin/items", ""},
+		{"mine", "/other", ""},
+	} {
+		if got := Address(shop, test.account, test.path); got != test.want {
+			t.Errorf("%q %s: %q, want %q", test.account, test.path, got, test.want)
+		}
+	}
+}
+
 // TestAnswerHeaders: what is about the site of the upstream stays there.
 func TestAnswerHeaders(t *testing.T) {
 	theirs := map[string]string{

@@ -347,6 +347,26 @@ func TestWaitingIsBounded(t *testing.T) {
 	}
 }
 
+// TestAPlaceIsForTheWait: a call that has its units gives its place to wait back, however long
+// the upstream takes to answer.
+func TestAPlaceIsForTheWait(t *testing.T) {
+	arrived, answer := make(chan bool), make(chan bool)
+	r := newRig(t, rigOptions{
+		change: func(o *Options) { o.Waiting = 1 },
+		serve:  func(http.ResponseWriter, *http.Request) { arrived <- true; <-answer },
+	})
+	ended := make(chan answered)
+	go func() { ended <- r.call("GET", "/api/v1/items", "Headroom-Wait", "1m") }()
+	<-arrived
+	if free := r.handler.waiting.Free(); free != 1 {
+		t.Errorf("%d places are free while the upstream works on the call, want 1", free)
+	}
+	close(answer)
+	if got := <-ended; got.StatusCode != http.StatusOK {
+		t.Errorf("%s %s", got.Status, got.body)
+	}
+}
+
 // TestWaitingIsShared: a token leaves places to wait for the others.
 func TestWaitingIsShared(t *testing.T) {
 	api := Grant{Upstreams: []string{"api"}}

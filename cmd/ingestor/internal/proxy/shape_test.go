@@ -29,7 +29,8 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(format, func(t *testing.T) {
 			clock := quota.NewSimClock(time.Date(2026, 11, 22, 22, 0, 0, 0, time.UTC))
-			r := newRig(t, rigOptions{format: format, clock: clock})
+			var until time.Time
+			r := newRig(t, rigOptions{format: format, clock: clock, change: func(o *Options) { o.Told = func(_ error, at time.Time) { until = at } }})
 			pool := quota.Pool{Upstream: "api", Account: "default", Name: "units"}
 			if err := r.ledger.BlockFor(t.Context(), pool, 90*time.Second, "the test says so"); err != nil {
 				t.Fatal(err)
@@ -37,6 +38,9 @@ func TestRefusals(t *testing.T) {
 			got := r.call("GET", "/api/v1/items")
 			if got.StatusCode != http.StatusTooManyRequests || got.Header.Get("Retry-After") != "90" || got.Header.Get("Headroom-Refused") != "blocked" || r.seen() != nil {
 				t.Errorf("%s %q", got.Status, got.Header)
+			}
+			if !until.Equal(clock.Now().Add(90 * time.Second)) {
+				t.Errorf("it is told as a lack of units until %s", until)
 			}
 			if !strings.Contains(got.body, "api/units") || format == "github" && !strings.Contains(got.body, "API rate limit exceeded") {
 				t.Errorf("the message is %s", got.body)
@@ -58,6 +62,9 @@ func TestRefusals(t *testing.T) {
 			wrong := r.send(req)
 			if wrong.StatusCode != http.StatusUnauthorized || !json.Valid([]byte(wrong.body)) || wrong.Header.Get("Content-Type") != got.Header.Get("Content-Type") {
 				t.Errorf("%s %q %s", wrong.Status, wrong.Header, wrong.body)
+			}
+			if code := member(t, wrong.body, "error.code"); (code == "invalid_api_key") != (format == "openai") {
+				t.Errorf("the code of a wrong token is %v", code)
 			}
 		})
 	}
