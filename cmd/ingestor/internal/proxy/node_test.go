@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -90,8 +91,9 @@ func TestNodeClients(t *testing.T) {
 	for name := range costs.Upstreams {
 		keys[name] = meter.Key("the key of " + name)
 	}
+	said := &logged{}
 	h, err := proxy.New(ledger, []*proxy.Token{{Token: token, Name: "node", Grant: proxy.Grant{Upstreams: []string{"youtube", "github", "openai", "anthropic"}}}},
-		&proxy.Options{Keys: keys, Base: elsewhere{to}, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+		&proxy.Options{Keys: keys, Base: elsewhere{to}, Log: slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,8 +126,26 @@ func TestNodeClients(t *testing.T) {
 		}
 	}
 	if t.Failed() {
-		t.Logf("%s", out)
+		t.Logf("%s\nThe proxy logged:\n%s", out, said)
 	}
+}
+
+// logged is a log that is read at the end.
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 // nodeFolder returns a folder with the clients. If they cannot be had, the test is skipped and

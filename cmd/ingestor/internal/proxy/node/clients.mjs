@@ -106,6 +106,6 @@ for (const [name, call] of Object.entries(clients)) {
     await call();
     console.log(`ok ${name}`);
   } catch (error) {
-    console.log(`failed ${name}: ${error.stack}`);
+    console.log(`failed ${name}: ${error.stack}\n${error.cause?.stack ?? ""}\n${error.cause?.cause?.stack ?? ""}`);
   }
 }
