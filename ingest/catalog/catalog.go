@@ -62,6 +62,16 @@ func Open(ctx context.Context, path string, o *Options) (*Catalog, error) {
 	return c, nil
 }
 
+// Kept returns the copy of the file that Open made before it changed an older schema, or "".
+// [Catalog.Expire] deletes it with its oldest data.
+func (c *Catalog) Kept() string { return c.file.Kept }
+
+// Older returns the schema of the catalog in the file at path, if it is older than that of this
+// package. Open would change it. If there is no catalog, the error is fs.ErrNotExist.
+func Older(ctx context.Context, path string) (schema int64, older bool, err error) {
+	return files.Older(ctx, path)
+}
+
 // reindex rebuilds the index if the file has another version of its words.
 func reindex(s *sqlitefile.Session) error {
 	made, err := s.One("words_find")

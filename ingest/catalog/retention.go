@@ -3,7 +3,9 @@ package catalog
 import (
 	"context"
 	"database/sql/driver"
+	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
@@ -94,7 +96,32 @@ func (c *Catalog) Expire(ctx context.Context, l Limits) (e Expired, err error) {
 	if err == nil {
 		err = c.truncateWAL(ctx)
 	}
+	if err == nil {
+		err = c.expireKept(ctx, l)
+	}
 	return e, c.fault("delete expired data in", err)
+}
+
+// expireKept deletes the copies that were made before the schema changed, once they have data
+// that is deleted here. A copy that cannot be read is deleted, too: nobody knows what is in it.
+func (c *Catalog) expireKept(ctx context.Context, l Limits) error {
+	all, err := sqlitefile.Kept(c.file.Path)
+	for _, path := range all {
+		var due bool
+		unread := sqlitefile.Untouched(ctx, path, func(s *sqlitefile.Session) error {
+			row, err := s.One(`SELECT EXISTS (SELECT 1 FROM charts WHERE fetched_at < ?1) OR EXISTS (SELECT 1 FROM sightings WHERE seen_at < ?1)
+				OR EXISTS (SELECT 1 FROM videos WHERE fetched_at < ?1) OR EXISTS (SELECT 1 FROM channels WHERE fetched_at < ?1)
+				OR EXISTS (SELECT 1 FROM statistics WHERE fetched_at < ?2)`, l.Before, l.StatisticsBefore)
+			if err == nil {
+				due = row.Bool(0)
+			}
+			return err
+		})
+		if ctx.Err() == nil && (due || unread != nil) {
+			err = errors.Join(err, os.Remove(path))
+		}
+	}
+	return err
 }
 
 func expireWith(statement string) func(*tx, time.Time) (int64, error) {

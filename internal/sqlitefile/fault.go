@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"syscall"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -39,7 +41,17 @@ func Ailing(err error) bool {
 	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR:
 		return true
 	}
-	return Damaged(err) || Busy(err)
+	return Damaged(err) || Busy(err) || errors.Is(err, ErrNoRoom)
+}
+
+// Unwritable reports whether an error may say only that a file cannot be written: by this user, on
+// this disk, or because the disk is full. Perhaps it can be read.
+func Unwritable(err error) bool {
+	switch Code(err) {
+	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PERM:
+		return true
+	}
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC)
 }
 
 // remedy returns what is wrong and what to do, by SQLite's code, or "".

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 )
@@ -14,6 +15,7 @@ type File struct {
 	Path     string
 	Writer   *Session // used by one caller at a time
 	Identity Identity
+	Kept     string // the copy that Open made before it changed the schema, or ""
 
 	kind    *Kind
 	wait    time.Duration
@@ -30,7 +32,7 @@ const Readers = 4
 var ErrClosed = errors.New("it is not open")
 
 // Open opens the file at path. It creates a missing file, and brings the
-// schema up to date. It calls ready, which may be nil, in the same transaction.
+// schema up to date, after it has made a copy of the file. It calls ready, which may be nil, in the same transaction.
 // Wait is the longest time to wait for a busy file.
 func (k *Kind) Open(ctx context.Context, path string, wait time.Duration, ready func(*Session) error) (*File, error) {
 	path, err := k.Path(path)
@@ -76,11 +78,18 @@ func (f *File) open(ctx context.Context, ready func(*Session) error) error {
 		return err
 	}
 	f.Writer.Within(ctx)
-	err = f.kind.Migrate(f.Writer.Number, f.Writer.Script)
+	f.Kept, err = f.kind.Keep(ctx, f.Path, f.Writer.Number)
+	if err == nil {
+		err = f.kind.Migrate(f.Writer.Number, f.Writer.Script)
+	}
 	if err == nil && ready != nil {
 		err = ready(f.Writer)
 	}
-	return f.Writer.End(err)
+	err = f.Writer.End(err)
+	if err != nil && f.Kept != "" { // the file is as it was; the next try makes a copy of its own
+		err = errors.Join(err, os.Remove(f.Kept))
+	}
+	return err
 }
 
 // Inspect calls read with the file at path, which it does not change: see [Untouched].

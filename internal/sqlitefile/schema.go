@@ -87,6 +87,23 @@ func (k *Kind) LookAt(s *Session) error {
 	return k.refuse(m)
 }
 
+// older reports whether a file is one of an older schema.
+func (k *Kind) older(m marks) bool { return m.tables > 0 && m.version < int64(len(k.Steps)) }
+
+// Older returns the schema of the file at path, if it is older than the one that this program
+// knows. It changes nothing. If there is no file, the error is fs.ErrNotExist.
+func (k *Kind) Older(ctx context.Context, path string) (schema int64, older bool, err error) {
+	err = Untouched(ctx, path, func(s *Session) error {
+		m, err := readMarks(s.Number)
+		if err == nil {
+			err = k.refuse(m)
+		}
+		schema, older = m.version, k.older(m)
+		return err
+	})
+	return schema, older, err
+}
+
 // Migrate brings a file to the schema that this program knows, in a transaction of the
 // caller. There, number returns the result of a query, and exec runs statements. Migrate
 // also writes to a file that is up to date. In a read-only file a transaction can begin, so

@@ -41,7 +41,10 @@ func (j *Journal) prepare(ctx context.Context) error {
 		_, err := tx.ExecContext(ctx, text)
 		return err
 	}
-	if err := files.Migrate(number, exec); err != nil {
+	if j.kept, err = files.Keep(ctx, j.path, number); err == nil {
+		err = files.Migrate(number, exec)
+	}
+	if err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
 	if err := tx.Commit(); err != nil {

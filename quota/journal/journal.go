@@ -48,6 +48,7 @@ type Journal struct {
 	path   string
 	ledger string
 	file   os.FileInfo // as it was opened
+	kept   string
 }
 
 var (
@@ -106,6 +107,9 @@ func (j *Journal) Path() string {
 	}
 	return j.path
 }
+
+// Kept returns the copy of the file that Open made before it changed an older schema, or "".
+func (j *Journal) Kept() string { return j.kept }
 
 // Ledger is the address of the ledger that the journal was opened for.
 func (j *Journal) Ledger() string {

@@ -18,6 +18,7 @@ func (o *Opened) openJournal(ctx context.Context, path, ledger string, fresh boo
 	if fresh {
 		return o.Journal.Forget(ctx)
 	}
+	o.tellKept("journal", o.Journal.Kept())
 	o.Remembered, err = o.Journal.Remembers(ctx)
 	return err
 }
@@ -55,4 +56,11 @@ func (o *Opened) warn(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	o.Warnings = append(o.Warnings, text)
 	o.log.Warn(text)
+}
+
+// tellKept says that the schema of a file was changed, and where the copy of before is.
+func (o *Opened) tellKept(what, kept string) {
+	if kept != "" {
+		o.log.Info("the "+what+" has a newer schema now; a copy from before is kept", "copy", kept)
+	}
 }

@@ -165,6 +165,15 @@ func (o *Opened) open(ctx context.Context, at *Address, with *Options) error {
 	return o.settleIn(ctx, options.Clock.Now())
 }
 
+// Older returns the schema of a ledger in a file, if it is older than that of this version. To
+// open the ledger would change it. If there is no file, the error is fs.ErrNotExist.
+func (a *Address) Older(ctx context.Context) (schema int64, older bool, err error) {
+	if a.Scheme != "sqlite" {
+		return 0, false, nil
+	}
+	return sqlitestore.Older(ctx, a.File)
+}
+
 // store opens the store alone, which remembers its pages in births.
 func (a *Address) store(ctx context.Context, clock quota.Clock, births storekit.BirthKeeper) (store quota.Store, closer func() error, err error) {
 	switch a.Scheme {
@@ -221,6 +230,7 @@ func (o *Opened) openFile(ctx context.Context, at *Address, with *Options) (quot
 		return nil, err
 	}
 	o.closers = append(o.closers, closer)
+	o.tellKept("ledger", store.(*sqlitestore.Store).Kept())
 	other, err := store.(*sqlitestore.Store).CopyOf(ctx)
 	if err != nil {
 		return nil, err

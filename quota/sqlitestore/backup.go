@@ -40,7 +40,7 @@ func Backup(ctx context.Context, path, to string) error {
 	if err := os.Link(part, to); err != nil {
 		return errors.Join(fmt.Errorf("back up to %s: %w", to, err), removed(part))
 	}
-	return errors.Join(os.Remove(part), synced(filepath.Dir(to)))
+	return errors.Join(os.Remove(part), sqlitefile.Synced(filepath.Dir(to)))
 }
 
 // Lack is the spend of a pool that a restored ledger does not know.
@@ -75,7 +75,7 @@ func Restore(ctx context.Context, backup, path string) ([]Lack, error) {
 	if err != nil {
 		return nil, errors.Join(files.Fault("restore over", path, err), removed(part))
 	}
-	return lack, errors.Join(os.Rename(part, path), synced(filepath.Dir(path)))
+	return lack, errors.Join(os.Rename(part, path), sqlitefile.Synced(filepath.Dir(path)))
 }
 
 // copyLedger copies a file. The file must be a sound ledger.
@@ -101,7 +101,7 @@ func copyLedger(ctx context.Context, from, to string) error {
 		err = sqlitefile.Snapshot(ctx, from, to)
 	}
 	if err == nil {
-		err = synced(to)
+		err = sqlitefile.Synced(to)
 	}
 	return err
 }
@@ -158,13 +158,4 @@ func removed(path string) error {
 		return err
 	}
 	return nil
-}
-
-// synced makes the disk keep a file, or the names in a directory.
-func synced(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

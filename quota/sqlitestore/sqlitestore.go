@@ -77,6 +77,16 @@ func Open(ctx context.Context, path string, o *Options) (*Store, error) {
 	return s, nil
 }
 
+// Kept returns the copy of the file that Open made before it changed an older schema, or "".
+// Nothing deletes it.
+func (s *Store) Kept() string { return s.file.Kept }
+
+// Older returns the schema of the ledger in the file at path, if it is older than that of this
+// package. Open would change it. If there is no ledger, the error is fs.ErrNotExist.
+func Older(ctx context.Context, path string) (schema int64, older bool, err error) {
+	return files.Older(ctx, path)
+}
+
 // ready returns an error if the store cannot be used, or if ctx has ended.
 func (s *Store) ready(ctx context.Context) error {
 	if s == nil || s.file == nil {

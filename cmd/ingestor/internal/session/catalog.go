@@ -49,6 +49,9 @@ func (a *Session) OpenCatalog(ctx context.Context, s *settings.Settings, done *c
 		return nil, unopened(err, console.ExitFailed)
 	}
 	done.Add(c.Close)
+	if kept := c.Kept(); kept != "" {
+		a.Log.Info("the catalog has a newer schema now; a copy from before is kept until its oldest data has to go", "copy", kept)
+	}
 	return c, nil
 }
 

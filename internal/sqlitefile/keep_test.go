@@ -1,0 +1,90 @@
+package sqlitefile
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// later is numbers with a step more.
+var later = &Kind{Name: numbers.Name, Application: numbers.Application, Steps: append(slices.Clone(numbers.Steps), "ALTER TABLE numbers ADD COLUMN note TEXT")}
+
+// TestKeep: before a schema changes, the file is copied as it is, once.
+func TestKeep(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "numbers.db")
+	f := openNumbers(t, path)
+	f.add(t)
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if schema, older, err := later.Older(t.Context(), path); schema != 1 || !older || err != nil {
+		t.Errorf("it has schema %d, older: %v, %v", schema, older, err)
+	}
+	var mu sync.Mutex
+	var copies []string
+	var all sync.WaitGroup
+	for range 4 { // at once, as after a restart of all daemons
+		all.Go(func() {
+			f, err := later.Open(t.Context(), path, time.Minute, nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer f.Close()
+			if f.Kept != "" {
+				mu.Lock()
+				copies = append(copies, f.Kept)
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	if _, older, err := later.Older(t.Context(), path); older || err != nil {
+		t.Errorf("after it is opened, it is older: %v, %v", older, err)
+	}
+	found, err := Kept(path)
+	if err != nil || len(copies) != 1 || !slices.Equal(found, copies) {
+		t.Fatalf("%q, want %q, %v", found, copies, err)
+	}
+	if info, err := os.Stat(found[0]); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the copy has the mode %s, %v", info.Mode(), err)
+	}
+	back := openNumbers(t, found[0]) // as an older program does
+	row, err := back.Writer.One("SELECT count(*) FROM numbers")
+	if err != nil || row.Int(0) != 1 {
+		t.Errorf("the copy has %v rows, %v", row, err)
+	}
+}
+
+// TestKeepFails: without room for the copy, or if the step fails, the file stays as it is, and no
+// copy is left by each try.
+func TestKeepFails(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "numbers.db")
+	openNumbers(t, path).add(t)
+	unchanged := func() {
+		t.Helper()
+		if schema, older, err := later.Older(t.Context(), path); schema != 1 || !older || err != nil {
+			t.Errorf("it has schema %d, older: %v, %v", schema, older, err)
+		}
+		if found, err := Kept(path); len(found) > 0 || err != nil {
+			t.Errorf("%q are left, %v", found, err)
+		}
+	}
+	free = func(string) (int64, bool) { return 100, true }
+	_, err := later.Open(t.Context(), path, time.Minute, nil)
+	free = roomIn
+	if !errors.Is(err, ErrNoRoom) || !Ailing(err) {
+		t.Errorf("without room: %v", err)
+	}
+	unchanged()
+	broken := *later
+	broken.Steps = append(slices.Clone(numbers.Steps), "CREATE TABLE numbers (n)")
+	if _, err := broken.Open(t.Context(), path, time.Minute, nil); err == nil {
+		t.Error("a wrong step did not fail")
+	}
+	unchanged()
+}
