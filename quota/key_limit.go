@@ -98,7 +98,7 @@ func (a Admin) SetLimit(ctx context.Context, k KeyLimit) (KeyLimit, error) {
 		}
 		k.Family = pools.families[0]
 	case f == nil && k.Quota > 0:
-		return k, BadInput("there is no family %.40q; the price book has %s", k.Family, names(l.current().families))
+		return k, BadInput("there is no family %.40q; the price book has %s; for the limit of a pool, write its upstream in place of the family: %s", k.Family, names(l.current().families), names(l.current().shared))
 	}
 	switch {
 	case k.Key == "" || !printable(k.Key, maxIDBytes):

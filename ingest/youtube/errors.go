@@ -2,6 +2,7 @@ package youtube
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -83,6 +84,9 @@ func failed(method, about string, err error) *Error {
 		e.temporary = broken(e.Err)
 	case errors.Is(err, context.Canceled): // the caller ended the call
 	case errors.Is(err, context.DeadlineExceeded):
+		e.temporary = true
+	case errors.As(err, new(*json.SyntaxError)):
+		e.Err = errors.New("the answer is no JSON but perhaps a web page: see the setting endpoint, and what is between this machine and the upstream")
 		e.temporary = true
 	default: // the answer broke off
 		e.Err = fmt.Errorf("read the answer: %w", err)

@@ -95,7 +95,7 @@ func isUnder(host, suffix string) bool {
 
 // Suggest returns the name of the method that is most like a misspelt name, or "".
 func (u *Upstream) Suggest(method string) string {
-	return nearest(method, slices.Collect(maps.Keys(u.Methods)))
+	return Nearest(method, slices.Collect(maps.Keys(u.Methods)))
 }
 
 // SuggestHost returns the listed host that a misspelt one was probably meant to be, or "".

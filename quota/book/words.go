@@ -15,8 +15,8 @@ func list(words []string, last string) string {
 	return strings.Join(words[:n], ", ") + " " + last + " " + words[n]
 }
 
-// nearest is the known word that a wrong one was probably meant to be, or "".
-func nearest(word string, known []string) string {
+// Nearest is the known word that a wrong one was probably meant to be, or "".
+func Nearest(word string, known []string) string {
 	best, least := "", 2+len(word)/4
 	for _, k := range slices.Sorted(slices.Values(known)) {
 		if d := distance(strings.ToLower(word), strings.ToLower(k)); d < least {
@@ -28,7 +28,7 @@ func nearest(word string, known []string) string {
 
 // didYouMean suggests the nearest known word, if there is one.
 func didYouMean(word string, known []string) string {
-	if best := nearest(word, known); best != "" {
+	if best := Nearest(word, known); best != "" {
 		return fmt.Sprintf("; did you mean %q?", best)
 	}
 	return ""

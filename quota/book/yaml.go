@@ -131,21 +131,30 @@ func (r *reader) yamlFault(err error) {
 		at = r.clamp(tk.Position.Line, tk.Position.Column)
 	}
 	text := r.top.lines[at.line-1]
-	lead := text[:len(text)-len(strings.TrimLeft(text, " \t"))]
-	switch {
-	case strings.Contains(lead, "\t"):
+	if lead := indent(text); strings.Contains(lead, "\t") {
 		at.col = strings.Index(lead, "\t") + 1
-		r.fault(at, "a tab cannot indent YAML; use spaces")
-	case strings.Contains(text, "/{"):
-		r.fault(at, "not YAML: %s; put quotes around a route that has braces", oneLine(e.GetMessage()))
-	case strings.Contains(e.GetMessage(), "not allowed in this context"):
-		r.fault(at, "not YAML: %s; check the indentation of this line and the next", oneLine(e.GetMessage()))
-	case strings.Contains(e.GetMessage(), "unexpected key name"):
-		r.fault(at, "not YAML: %s; write a space after each colon", oneLine(e.GetMessage()))
-	default:
-		r.fault(at, "not YAML: %s", oneLine(e.GetMessage()))
 	}
+	r.fault(at, "%s", NotYAML(text, e.GetMessage()))
 }
+
+// NotYAML says why a line is not YAML, from the message of the parser, and what to do about it.
+func NotYAML(line, message string) string {
+	remedy := ""
+	switch {
+	case strings.Contains(indent(line), "\t"):
+		return "a tab cannot indent YAML; use spaces"
+	case strings.Contains(line, "/{"):
+		remedy = "; put quotes around a route that has braces"
+	case strings.Contains(message, "not allowed in this context"):
+		remedy = "; check the indentation of this line and the next"
+	case strings.Contains(message, "unexpected key name"):
+		remedy = "; write a space after each colon"
+	}
+	return "not YAML: " + oneLine(message) + remedy
+}
+
+// indent is the white space at the beginning of a line.
+func indent(line string) string { return line[:len(line)-len(strings.TrimLeft(line, " \t"))] }
 
 func oneLine(s string) string {
 	s, _, _ = strings.Cut(s, "\n")

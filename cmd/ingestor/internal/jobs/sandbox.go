@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,28 +24,69 @@ func SandboxCommand(a *session.Session) *cobra.Command {
 	var listen string
 	var units int64
 	var seed uint64
+	var trouble trouble
 	cmd := a.WithOutput(&cobra.Command{
 		Use:   "sandbox",
 		Short: "Serve a simulated upstream on this machine",
 		Long: `Serve a simulated upstream on this machine. It behaves like the YouTube Data API and
 enforces its own quota. No request leaves the machine, and no real unit is spent. The
-page /__counts shows the counts so far. The sandbox prints them when it ends.`,
+page /__counts shows the counts so far. The sandbox prints them when it ends.
+
+To rehearse a bad day, let calls fail, wait, or be refused for their key. A call that
+fails is charged, as the real upstream does.`,
 		Example: `  ingestor sandbox
   ingestor sandbox --listen 127.0.0.1:8092 --quota 100
+  ingestor sandbox --fail 5% --delay 2s
   ingestor sandbox --listen 127.0.0.1:0      choose a free port`,
 		Args: console.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if units < 1 {
 				return console.Usage("--quota must be 1 or more, not %d", units)
 			}
-			sim := youtubesim.New(&youtubesim.Options{Seed: seed, Quota: youtubesim.Quota{youtubesim.Default: units}})
+			o := &youtubesim.Options{Seed: seed, Quota: youtubesim.Quota{youtubesim.Default: units}}
+			if err := trouble.add(o); err != nil {
+				return err
+			}
+			sim := youtubesim.New(o)
 			return serveSandbox(cmd.Context(), a, sim, listen)
 		},
 	})
 	cmd.Flags().StringVar(&listen, "listen", SandboxListen, "local `address`; port 0 chooses a free one")
 	cmd.Flags().Int64Var(&units, "quota", 10000, "`number` of units that it grants in a Pacific day")
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "`number` from which all data is generated")
+	cmd.Flags().StringVar(&trouble.fail, "fail", "0%", "`share` of the calls that end with status 503, such as 5%")
+	cmd.Flags().DurationVar(&trouble.delay, "delay", 0, "`time` that each answer takes longer")
+	cmd.Flags().BoolVar(&trouble.rejectKey, "reject-key", false, "refuse every key, as if it were deleted")
 	return cmd
+}
+
+// trouble is what goes wrong in a sandbox.
+type trouble struct {
+	fail      string
+	delay     time.Duration
+	rejectKey bool
+}
+
+// add adds the faults to those of a simulator. The seed decides which calls fail.
+func (t *trouble) add(o *youtubesim.Options) error {
+	share, err := strconv.ParseFloat(strings.TrimSuffix(t.fail, "%"), 64)
+	if err != nil || share < 0 || share > 100 || !strings.HasSuffix(t.fail, "%") {
+		return console.Usage("--fail: %q is not a share; write one from 0%% to 100%%, such as 5%%", t.fail)
+	}
+	if t.delay < 0 {
+		return console.Usage("--delay: write a time such as 2s, not %s", t.delay)
+	}
+	if share > 0 {
+		random := rand.New(rand.NewPCG(o.Seed, 0)) //nolint:gosec // it is to be the same again; the simulator asks one call at a time
+		o.Faults = append(o.Faults, youtubesim.Fault{Do: youtubesim.Answer, Match: func(*http.Request) bool { return 100*random.Float64() < share }})
+	}
+	if t.delay > 0 {
+		o.Faults = append(o.Faults, youtubesim.Fault{Do: youtubesim.Stall, Delay: t.delay})
+	}
+	if t.rejectKey {
+		o.Keys = map[string]youtubesim.Key{}
+	}
+	return nil
 }
 
 // SandboxListen differs from the addresses of ingestor serve and proxy, so that all can run.
@@ -103,7 +147,7 @@ func serveSandbox(ctx context.Context, a *session.Session, sim *youtubesim.Sim, 
 		return err
 	}
 	server := &http.Server{Handler: sandboxHandler(sim), ReadHeaderTimeout: 10 * time.Second}
-	fmt.Fprintf(a.Stdout, `# A simulated upstream, which accepts any key. To use it, put this into ingestor.yaml:
+	fmt.Fprintf(a.Stdout, `# A simulated upstream. To use it, put this into ingestor.yaml:
 endpoint: http://%[1]s
 
 # Or try it at once:

@@ -28,17 +28,17 @@ import (
 func LimitsCommand(a *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "limits",
-		Short: "Set limits of single keys of families while programs run",
-		Long: `Set the limit of a single key of a family, such as a customer of your service. The limit
-is kept in the ledger and takes the place of what the price book says about the key. All
-processes that share the ledger obey it within 2 seconds. It survives restarts. What the
-key has used stays used.
+		Short: "Set limits of pools and of single keys while programs run",
+		Long: `Set the limit of a pool, or of a single key of a family, such as a customer of your service.
+A pool is set by the name of its upstream; a family is one of your price book. The limit
+is kept in the ledger and takes the place of that in the price book. All processes that
+share the ledger obey it within 2 seconds. It survives restarts. What was used stays used.
 
 Without a subcommand, ingestor limits lists the limits.`,
-		Example: `  ingestor limits set client acme 6000 --reason "a larger plan"
+		Example: `  ingestor limits set youtube units 9000 --reason "the console says so"
+  ingestor limits set client acme 6000 --reason "a larger plan"     if client is a family
   ingestor limits list
-  ingestor limits rm client acme
-  ingestor costs show client`,
+  ingestor limits rm youtube units`,
 		Args: console.Known,
 	}
 	var history bool
@@ -52,10 +52,10 @@ reported has the family upstream:NAME, by the name of the upstream. Its key is t
 
 With --history, list the last changes, also those that removed a limit; the ledger keeps
 10,000.`,
-		Example: "  ingestor limits list\n  ingestor limits list client --output json\n  ingestor limits list --history",
+		Example: "  ingestor limits list\n  ingestor limits list youtube --output json\n  ingestor limits list --history",
 		Args:    console.Takes(0, 1, "one family, or none for all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.WithLedger(cmd, func(ctx context.Context, l *quota.Ledger) error {
+			return a.WithLedgerToRead(cmd, func(ctx context.Context, l *quota.Ledger) error {
 				read, none := setLimits, "no limits%s are set; the price book has all of them\nTo set one: ingestor limits set FAMILY KEY QUOTA"
 				if history {
 					read, none = limitChanges, "no limits%s were changed"
@@ -90,9 +90,10 @@ With --history, list the last changes, also those that removed a limit; the ledg
 	set := &cobra.Command{
 		Use:   "set FAMILY KEY QUOTA",
 		Short: "Set the limit of a key",
-		Long: `Set the limit of a key of a family, in the windows that have no quota of their own. The
-ledger keeps who set it, when and why.`,
-		Example: `  ingestor limits set client acme 6000 --reason "a larger plan"`,
+		Long: `Set the limit of a pool, or of a key of a family, in the windows that have no quota of their
+own. The ledger keeps who set it, when and why.`,
+		Example: `  ingestor limits set youtube units 9000 --reason "the console says so"
+  ingestor limits set client acme 6000 --reason "a larger plan"     if client is a family`,
 		Args:    console.Takes(3, 3, "a family, a key and its quota"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			n, err := strconv.ParseInt(args[2], 10, 64)
@@ -108,7 +109,7 @@ ledger keeps who set it, when and why.`,
 		Short: "Remove the limit of a key",
 		Long: `Remove the limit that was set for a key at run time. Then the limit of the price book
 holds again.`,
-		Example: "  ingestor limits rm client acme",
+		Example: "  ingestor limits rm youtube units",
 		Args:    console.Takes(2, 2, "a family and a key"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return changeLimit(a, cmd, args[0], args[1], 0, reason)
@@ -209,7 +210,7 @@ func showSetLimits(a *session.Session, cmd *cobra.Command, s *settings.Settings)
 		return nil
 	}
 	var all []web.KeyLimit
-	err = a.WithLedger(cmd, func(ctx context.Context, l *quota.Ledger) (err error) {
+	err = a.WithLedgerToRead(cmd, func(ctx context.Context, l *quota.Ledger) (err error) {
 		all, err = setLimits(ctx, l)
 		return err
 	})

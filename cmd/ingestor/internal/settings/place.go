@@ -16,6 +16,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 
 	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // parse parses the text of the file and reads its values. It refuses invalid YAML,
@@ -31,11 +32,11 @@ func (s *Settings) parse() error {
 	if s.tree, err = parser.ParseBytes(s.Text, 0); err != nil {
 		var syntax yaml.Error
 		if errors.As(err, &syntax) && syntax.GetToken() != nil {
-			message := syntax.GetMessage()
-			if strings.Contains(message, "not allowed in this context") {
-				message += "; check the indentation of this line and the next"
+			line := ""
+			if lines := strings.Split(string(s.Text), "\n"); syntax.GetToken().Position.Line <= len(lines) {
+				line = lines[max(syntax.GetToken().Position.Line-1, 0)]
 			}
-			return s.fault(syntax.GetToken(), message)
+			return s.fault(syntax.GetToken(), book.NotYAML(line, syntax.GetMessage()))
 		}
 		return fmt.Errorf("%s: %w", s.File, err)
 	}
@@ -199,7 +200,7 @@ func (r *reader) mapping(n ast.Node, t reflect.Type) (any, error) {
 		}
 		field, known := fieldOf(t, key)
 		if !known {
-			return nil, r.fault(e.Key.GetToken(), fmt.Sprintf("unknown field %q\nTo list the fields: ingestor config schema", key))
+			return nil, r.fault(e.Key.GetToken(), unknownField(t, key))
 		}
 		value, err := r.read(e.Value, key, field)
 		if err != nil {
@@ -216,6 +217,21 @@ func (r *reader) mapping(n ast.Node, t reflect.Type) (any, error) {
 	}
 	maps.Copy(merged, all)
 	return merged, nil
+}
+
+// unknownField says that a struct has no field of this name, and which one was probably meant.
+func unknownField(t reflect.Type, key string) string {
+	var known []string
+	for _, f := range reflect.VisibleFields(t) {
+		if f.IsExported() && !f.Anonymous {
+			known = append(known, yamlName(f))
+		}
+	}
+	meant := ""
+	if best := book.Nearest(key, known); best != "" {
+		meant = fmt.Sprintf("; did you mean %q?", best)
+	}
+	return fmt.Sprintf("unknown field %q%s\nTo list the fields: ingestor config schema", key, meant)
 }
 
 // fieldOf returns the field of a key.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // unknownVariables refuses variables that no setting has.
@@ -43,7 +45,10 @@ func unknownVariable(name, key string, known []string) error {
 	if strings.HasSuffix(key, "key") {
 		return fmt.Errorf("%s: the key comes from YOUTUBE_API_KEY, or from a file that INGESTOR_KEY_FILE names", name)
 	}
-	return fmt.Errorf("%s: there is no such variable; there are %s", name, strings.Join(known, ", "))
+	if best := book.Nearest(name, known); best != "" {
+		return fmt.Errorf("%s: there is no such variable; did you mean %s?", name, best)
+	}
+	return fmt.Errorf("%s: there is no such variable; unset it\nTo list the settings: ingestor config schema. The variable of log_level is INGESTOR_LOG_LEVEL", name)
 }
 
 // words splits a list in a variable at commas and spaces.
