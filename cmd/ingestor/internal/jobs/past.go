@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/ingest/plan"
-	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/open"
 )
@@ -101,7 +99,10 @@ func past(ctx context.Context, s *settings.Settings, now time.Time) (_ *plan.Pas
 	switch scheme, rest, _ := strings.Cut(s.Ledger, ":"); scheme {
 	case "sqlite":
 		clock = quota.NewSimClock(now)
-		store, err = copied(ctx, rest, clock, &done)
+		if info, missing := os.Stat(rest); errors.Is(missing, fs.ErrNotExist) || missing == nil && info.Size() == 0 {
+			return nil, &absentError{fmt.Errorf("there is no ledger %s yet", rest)}
+		}
+		store, err = session.CopyOfLedger(ctx, rest, clock, &done)
 	case "redis", "rediss", "unix", "postgres", "postgresql":
 		var closer func() error
 		if store, closer, err = open.Store(ctx, s.Ledger, nil); err == nil {
@@ -127,25 +128,4 @@ func past(ctx context.Context, s *settings.Settings, now time.Time) (_ *plan.Pas
 		err = &absentError{err}
 	}
 	return p, err
-}
-
-// copied opens a copy of the ledger in a file.
-func copied(ctx context.Context, path string, clock quota.Clock, done *console.Closers) (quota.Store, error) {
-	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
-		return nil, &absentError{fmt.Errorf("there is no ledger %s yet", path)}
-	}
-	dir, err := os.MkdirTemp("", "ingestor-plan-")
-	if err != nil {
-		return nil, err
-	}
-	done.Add(func() error { return os.RemoveAll(dir) })
-	to := filepath.Join(dir, "ledger.db")
-	if err := sqlitefile.Snapshot(ctx, path, to); err != nil {
-		return nil, fmt.Errorf("copy the ledger %s: %w", path, err)
-	}
-	store, closer, err := open.Store(ctx, "sqlite:"+to, clock)
-	if err == nil {
-		done.Add(closer)
-	}
-	return store, err
 }

@@ -33,7 +33,7 @@ A monitor can call it.`,
 					return console.Usage("--max-age: %w", err)
 				}
 			}
-			return a.WithCatalog(cmd, func(ctx context.Context, c session.AnyCatalog) error {
+			return a.WithCatalogToRead(cmd, func(ctx context.Context, c session.AnyCatalog) error {
 				if most == "" {
 					d = a.Loaded.MaxAge
 				}

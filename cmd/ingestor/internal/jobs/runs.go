@@ -26,7 +26,7 @@ deferred work resumes. With --work there is a row for each region, query or chan
 			if q.Limit < 1 {
 				return console.Usage("--limit must be 1 or more, not %d", q.Limit)
 			}
-			return a.WithCatalog(cmd, func(ctx context.Context, c session.AnyCatalog) error {
+			return a.WithCatalogToRead(cmd, func(ctx context.Context, c session.AnyCatalog) error {
 				all, err := c.Runs(ctx, q)
 				if err != nil {
 					return err

@@ -50,7 +50,7 @@ catalog and spends nothing.`,
 					return console.Usage("--since: %w", err)
 				}
 			}
-			return a.WithCatalog(cmd, func(ctx context.Context, c session.AnyCatalog) error {
+			return a.WithCatalogToRead(cmd, func(ctx context.Context, c session.AnyCatalog) error {
 				return showHits(ctx, a, c, q)
 			})
 		},

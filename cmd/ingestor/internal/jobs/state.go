@@ -41,7 +41,7 @@ func stateShowCommand(a *session.Session) *cobra.Command {
 		Args:    console.Takes(0, 1, "one job, or none for all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			job := strings.Join(args, "")
-			return a.WithCatalog(cmd, func(ctx context.Context, c session.AnyCatalog) error {
+			return a.WithCatalogToRead(cmd, func(ctx context.Context, c session.AnyCatalog) error {
 				all, err := c.Cursors(ctx, job)
 				if err != nil {
 					return err

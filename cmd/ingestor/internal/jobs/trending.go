@@ -30,7 +30,7 @@ catalog and spends nothing.`,
 			if limit < 1 {
 				return console.Usage("--limit must be 1 or more, not %d", limit)
 			}
-			return a.WithCatalog(cmd, func(ctx context.Context, c session.AnyCatalog) error {
+			return a.WithCatalogToRead(cmd, func(ctx context.Context, c session.AnyCatalog) error {
 				return showChart(ctx, a, c, strings.ToUpper(args[0]), ingest.Category(category), limit)
 			})
 		},

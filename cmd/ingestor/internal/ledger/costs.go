@@ -48,7 +48,7 @@ call reserves, what its answer settles, and what answers tell about the limits.`
 			case len(args) == 1 && diff:
 				return console.Usage("--diff compares whole books; leave out %s", args[0])
 			case len(args) == 1 && s.Book.Families[args[0]] != nil:
-				return a.WithLedger(cmd, func(ctx context.Context, l *quota.Ledger) error {
+				return a.WithLedgerToRead(cmd, func(ctx context.Context, l *quota.Ledger) error {
 					return showFamily(ctx, a, l, s.Book.Families[args[0]])
 				})
 			case len(args) == 1:

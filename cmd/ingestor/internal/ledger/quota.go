@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,14 +23,28 @@ func QuotaCommand(a *session.Session) *cobra.Command {
 		Short: "Show what is left of each pool, and when units come back",
 		Long: `Show the pools of the price book. For each window: the units used, the limit (quota less
 headroom), the units that come back next, and the next reset. Blocks are shown too. The
-command asks only the ledger and spends nothing.`,
+command asks only the ledger and spends nothing.
+
+A user without a ledger of their own sees that of the service on this machine, if
+they are root or in the group ingestor.`,
 		Example: `  ingestor quota
   ingestor quota --output json
   ingestor quota spend --by job,region --since 7d
   ingestor quota adjust youtube/units 250 --reason "tried things out in the console"`,
 		Args: console.Known,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.WithLedger(cmd, func(ctx context.Context, l *quota.Ledger) error { return showQuota(ctx, a, l) })
+			s, err := a.Settings(cmd.Flags())
+			if err != nil {
+				return err
+			}
+			pools, at, err := a.AskService(cmd.Context(), s)
+			switch {
+			case err == nil:
+				return printQuota(a, "of the service at "+at, pools)
+			case !errors.Is(err, fs.ErrNotExist):
+				return err
+			}
+			return a.WithLedgerToRead(cmd, func(ctx context.Context, l *quota.Ledger) error { return showQuota(ctx, a, l) })
 		},
 	})
 	cmd.AddCommand(spendCommand(a), blockCommand(a), unblockCommand(a), adjustCommand(a))
@@ -41,10 +56,13 @@ func showQuota(ctx context.Context, a *session.Session, l *quota.Ledger) error {
 	if err != nil {
 		return err
 	}
-	views := view.Pools(all)
-	return a.Print(views, func(s *console.Sheet) {
-		s.Line("%s", s.In(console.Faint, "ledger "+open.Shown(a.Loaded.Ledger)))
-		quotaTable(s, views)
+	return printQuota(a, open.Shown(a.Loaded.Ledger), view.Pools(all))
+}
+
+func printQuota(a *session.Session, whose string, pools []view.Pool) error {
+	return a.Print(pools, func(s *console.Sheet) {
+		s.Line("%s", s.In(console.Faint, "ledger "+whose))
+		quotaTable(s, pools)
 	})
 }
 

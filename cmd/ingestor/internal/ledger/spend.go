@@ -41,7 +41,7 @@ shown with their reasons. The ledger keeps spend for at least 30 days.`,
   ingestor quota spend --by day,method --output json`,
 		Args: console.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.WithLedger(cmd, func(ctx context.Context, l *quota.Ledger) error {
+			return a.WithLedgerToRead(cmd, func(ctx context.Context, l *quota.Ledger) error {
 				return showSpend(ctx, a, l, &f)
 			})
 		},

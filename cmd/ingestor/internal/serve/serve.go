@@ -9,7 +9,9 @@ import (
 	"maps"
 	"net"
 	"net/url"
+	"os"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -163,6 +165,14 @@ func besides(ctx context.Context, a *session.Session, s *settings.Settings, serv
 	if all, err = listenProbes(ctx, a, s, server, all, "ingestor serve"); err != nil {
 		return all, err
 	}
+	if s.Socket != "" {
+		l, err := listenSocket(ctx, s.Socket)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, beside{l, server.ServeSocket})
+		fmt.Fprintf(a.Stdout, "ingestor quota on %s\n", s.Socket)
+	}
 	if s.EnvoyListen != "" {
 		l, err := listen(ctx, s, s.EnvoyListen, "ingestor serve --envoy-listen 127.0.0.1:0")
 		if err != nil {
@@ -184,6 +194,29 @@ func besides(ctx context.Context, a *session.Session, s *settings.Settings, serv
 		fmt.Fprintf(a.Stdout, "River's pages on %s://%s\n", s.Scheme(), l.Addr())
 	}
 	return all, nil
+}
+
+// listenSocket listens on a Unix socket that the group of this process may use. It takes the place of
+// one that a killed server has left.
+func listenSocket(ctx context.Context, path string) (net.Listener, error) {
+	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSocket != 0 {
+		c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", path)
+		if err == nil {
+			return nil, errors.Join(fmt.Errorf("socket: another server answers at %s\nStop it, or name another socket", path), c.Close())
+		}
+		if err := os.Remove(path); err != nil {
+			return nil, console.Config(fmt.Errorf("socket: %w", err))
+		}
+	}
+	var how net.ListenConfig
+	l, err := how.Listen(ctx, "unix", path)
+	if err == nil {
+		err = os.Chmod(path, 0o660) //nolint:gosec // for the group
+	}
+	if err != nil {
+		return nil, console.Config(fmt.Errorf("socket: %w\nIts folder must exist, and this user must be able to write to it", err))
+	}
+	return l, nil
 }
 
 // listenProbes adds the listener of probes to others, if the settings name one.

@@ -11,7 +11,7 @@ import (
 // the program is started: those in the file begin where the file is, those of flags
 // and variables where the program is.
 func (s *Settings) absolute() error {
-	for key, path := range map[string]*string{"catalog": &s.Catalog, "costs": &s.Costs, "key_file": &s.KeyFile, "token_file": &s.TokenFile, "google_credentials": &s.GoogleCredentials} {
+	for key, path := range map[string]*string{"catalog": &s.Catalog, "costs": &s.Costs, "key_file": &s.KeyFile, "token_file": &s.TokenFile, "socket": &s.Socket, "google_credentials": &s.GoogleCredentials} {
 		if err := s.anchor(path, s.Source(key)); err != nil {
 			return err
 		}

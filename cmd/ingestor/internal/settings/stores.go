@@ -24,6 +24,15 @@ func (s *Settings) NoCatalog() error {
 	return nil
 }
 
+// LedgerFile is the file of the ledger, or "" if it is in none.
+func (s *Settings) LedgerFile() string {
+	at, err := open.Parse(s.Ledger)
+	if err != nil {
+		return ""
+	}
+	return at.File
+}
+
 // checkDatabase checks the setting. Its error does not repeat it, because it may hold a
 // password.
 func (s *Settings) checkDatabase() error {

@@ -19,13 +19,20 @@ import (
 
 // checkLedger checks the ledger, and returns it with the clock of its server, if it has one.
 func checkLedger(ctx context.Context, a *session.Session, f *findings, s *settings.Settings, done *console.Closers) (l *quota.Ledger, clocks []clock) {
-	l, err := a.OpenLedger(ctx, s, done)
+	l, instead, err := a.ReadLedger(ctx, s, done)
 	if err != nil {
 		f.fault("ledger", err)
 		return nil, nil
 	}
-	for _, w := range a.Opened.Warnings {
-		f.warn("ledger", "%s", w)
+	switch {
+	case instead == nil:
+		for _, w := range a.Opened.Warnings {
+			f.warn("ledger", "%s", w)
+		}
+	case instead.Fault != nil:
+		f.fault("ledger", instead.Fault)
+	default:
+		f.warn("ledger", "%s", instead.Why)
 	}
 	began := a.Now()
 	all, err := l.View().Usage(ctx, "", "")
@@ -54,6 +61,9 @@ func checkLedger(ctx context.Context, a *session.Session, f *findings, s *settin
 				f.warn("ledger", "%s has nothing left in %s; %d units come back at %s", u.Pool, w.Window, w.NextUnits, console.Stamp(w.NextAt))
 			}
 		}
+	}
+	if instead != nil {
+		return l, clocks
 	}
 	if err := askAgain(ctx, s); err != nil {
 		f.fault("ledger", err)
@@ -137,7 +147,7 @@ func checkCatalog(ctx context.Context, a *session.Session, f *findings, s *setti
 		f.fault("catalog", err)
 		return nil
 	}
-	c, err := a.OpenCatalog(ctx, s, done)
+	c, instead, err := a.ReadCatalog(ctx, s, done)
 	if err != nil {
 		f.fault("catalog", err)
 		return nil
@@ -147,7 +157,14 @@ func checkCatalog(ctx context.Context, a *session.Session, f *findings, s *setti
 		f.fault("catalog", err)
 		return nil
 	}
-	f.ok("catalog", "%s, charts: %d", c.Path(), len(feeds))
+	switch {
+	case instead == nil:
+		f.ok("catalog", "%s, charts: %d", c.Path(), len(feeds))
+	case instead.Fault != nil:
+		f.fault("catalog", instead.Fault)
+	default:
+		f.warn("catalog", "%s", instead.Why)
+	}
 	f.fault("ledger", checkShared(ctx, a, f, s, c))
 	clocks, err := f.checkFleet(ctx, s, c)
 	f.fault("catalog", err)

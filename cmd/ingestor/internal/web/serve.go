@@ -65,6 +65,13 @@ func (s *Server) ServeProbes(ctx, abort context.Context, l net.Listener) error {
 	return s.serve(ctx, abort, l, s.recovered(s.fallback(mux, false)), guard.NewCrowd(mostProbes, mostProbes, s.trusts, s.connectionClosed))
 }
 
+// ServeSocket is Serve for a Unix socket, which says what is left of the pools.
+func (s *Server) ServeSocket(ctx, abort context.Context, l net.Listener) error {
+	mux := http.NewServeMux()
+	mux.Handle("GET /api/v1/quota", routed{s.api(s.quota)})
+	return s.serve(ctx, abort, l, s.recovered(s.fallback(mux, false)), guard.NewCrowd(mostProbes, mostProbes, s.trusts, s.connectionClosed))
+}
+
 // mostProbes bounds the connections of probes.
 const mostProbes = 64
 

@@ -1,0 +1,61 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+)
+
+// serviceSocket is where the service of the system package answers.
+const serviceSocket = "/run/ingestor/quota.sock"
+
+// AskService asks the service on this machine for its pools, for a user who has no ledger and has
+// named none. The error errors.Is(err, fs.ErrNotExist) says that there is nobody to ask.
+func (a *Session) AskService(ctx context.Context, s *settings.Settings) (pools []view.Pool, at string, err error) {
+	at = cmp.Or(s.Socket, serviceSocket)
+	if s.File != "" || s.Ledger != settings.DefaultSettings(s.State).Ledger {
+		return nil, at, fs.ErrNotExist
+	}
+	if _, err := os.Stat(s.LedgerFile()); !errors.Is(err, fs.ErrNotExist) {
+		return nil, at, fs.ErrNotExist
+	}
+	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", at)
+		},
+	}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/api/v1/quota", nil)
+	if err != nil {
+		return nil, at, err
+	}
+	resp, err := client.Do(req)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, at, fs.ErrNotExist
+	case errors.Is(err, fs.ErrPermission):
+		return nil, at, &console.Exit{Code: console.ExitConfig, Err: fmt.Errorf("you have no ledger, and the service's is for root and its group: %s\nTo read it: sudo ingestor quota\nOr, once: sudo adduser $USER ingestor, and log in again", at)}
+	case err != nil:
+		return nil, at, &console.Exit{Code: console.ExitDown, Err: fmt.Errorf("the service does not answer: %w\nTo start it: systemctl start ingestor-serve", err)}
+	}
+	defer resp.Body.Close()
+	var answer struct{ Pools []view.Pool }
+	if err = json.NewDecoder(resp.Body).Decode(&answer); err == nil && resp.StatusCode != http.StatusOK {
+		err = errors.New(resp.Status)
+	}
+	if err != nil {
+		return nil, at, &console.Exit{Code: console.ExitDown, Err: fmt.Errorf("the service at %s cannot say what is left: %w\nTo see why: journalctl -u ingestor-serve", at, err)}
+	}
+	return answer.Pools, at, nil
+}
