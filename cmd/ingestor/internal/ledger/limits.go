@@ -94,7 +94,7 @@ With --history, list the last changes, also those that removed a limit; the ledg
 own. The ledger keeps who set it, when and why.`,
 		Example: `  ingestor limits set youtube units 9000 --reason "the console says so"
   ingestor limits set client acme 6000 --reason "a larger plan"     if client is a family`,
-		Args:    console.Takes(3, 3, "a family, a key and its quota"),
+		Args: console.Takes(3, 3, "a family, a key and its quota"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			n, err := strconv.ParseInt(args[2], 10, 64)
 			if err != nil || n < 1 {

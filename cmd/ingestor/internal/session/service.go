@@ -49,7 +49,7 @@ func (a *Session) AskService(ctx context.Context, s *settings.Settings) (pools [
 	case err != nil:
 		return nil, at, &console.Exit{Code: console.ExitDown, Err: fmt.Errorf("the service does not answer: %w\nTo start it: systemctl start ingestor-serve", err)}
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }() // it was read
 	var answer struct{ Pools []view.Pool }
 	if err = json.NewDecoder(resp.Body).Decode(&answer); err == nil && resp.StatusCode != http.StatusOK {
 		err = errors.New(resp.Status)
