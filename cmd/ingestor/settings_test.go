@@ -146,7 +146,7 @@ func TestFaultsOfSettingsHaveAPlace(t *testing.T) {
 		"a list that lacks":       {yaml: "jobs:\n  a: {kind: uploads, schedule: \"@hourly\"}\n", want: "a job of kind uploads needs channels"},
 		"variable, nothing":       {env: "INGESTOR_WORKERS=0", want: "INGESTOR_WORKERS: 0 makes no sense here"},
 		"variable, no list":       {env: "INGESTOR_REGIONS=,", want: `INGESTOR_REGIONS: "," names nothing`},
-		"variable, misspelt":      {env: "INGESTOR_WORKER=3", want: "INGESTOR_WORKER: there is no such variable; there are INGESTOR_CONFIG, "},
+		"variable, misspelt":      {env: "INGESTOR_WORKER=3", want: "INGESTOR_WORKER: there is no such variable; did you mean INGESTOR_WORKERS?"},
 		"variable, small letters": {env: "INGESTOR_workers=3", want: "INGESTOR_workers: there is no such variable"},
 		"variable, jobs":          {env: "INGESTOR_JOBS=x", want: "INGESTOR_JOBS: jobs are set in ingestor.yaml only; unset the variable"},
 		"variable, of a job":      {env: "INGESTOR_JOBS_TRENDING_PAGES=2", want: "INGESTOR_JOBS_TRENDING_PAGES: jobs are set in ingestor.yaml only"},

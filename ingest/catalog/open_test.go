@@ -262,22 +262,25 @@ func TestOpeningCanBeBrokenOffAtAnyMoment(t *testing.T) {
 }
 
 // TestKeptIsData: the copy from before a change of the schema goes when its oldest data has to. One
-// that nobody can read goes at once.
+// that is not finished goes when it is as old. A file of somebody else stays.
 func TestKeptIsData(t *testing.T) {
 	c := library(t)
-	copied, wreck := c.Path()+".schema-4.20261101T000000Z", c.Path()+".schema-3.20261101T000000Z"
-	if err := errors.Join(sqlitefile.Snapshot(ctx, c.Path(), copied), os.WriteFile(wreck, []byte("a wreck"), 0o600)); err != nil {
+	copied, wreck, note := c.Path()+".schema-4.20261101T000000Z", c.Path()+".schema-3.part", c.Path()+".schema-4.txt"
+	if err := errors.Join(sqlitefile.Snapshot(ctx, c.Path(), copied), os.WriteFile(wreck, []byte("a wreck"), 0o600), os.WriteFile(note, []byte("mine"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []struct {
 		before time.Time
 		kept   int
-	}{{time.Unix(0, 0), 1}, {time.Now().Add(time.Hour), 0}} {
+	}{{time.Unix(0, 0), 2}, {time.Now().Add(time.Hour), 0}} {
 		if _, err := c.Expire(ctx, Limits{Before: want.before, StatisticsBefore: want.before}); err != nil {
 			t.Fatal(err)
 		}
 		if left, err := sqlitefile.Kept(c.Path()); err != nil || len(left) != want.kept {
 			t.Errorf("after data of before %s has gone, %q are left, %v", want.before, left, err)
 		}
+	}
+	if _, err := os.Stat(note); err != nil {
+		t.Error(err)
 	}
 }

@@ -103,7 +103,7 @@ func (c *Catalog) Expire(ctx context.Context, l Limits) (e Expired, err error) {
 }
 
 // expireKept deletes the copies that were made before the schema changed, once they have data
-// that is deleted here. A copy that cannot be read is deleted, too: nobody knows what is in it.
+// that is deleted here. One that is no catalog, or cannot be read, goes when its file is as old.
 func (c *Catalog) expireKept(ctx context.Context, l Limits) error {
 	all, err := sqlitefile.Kept(c.file.Path)
 	for _, path := range all {
@@ -117,7 +117,11 @@ func (c *Catalog) expireKept(ctx context.Context, l Limits) error {
 			}
 			return err
 		})
-		if ctx.Err() == nil && (due || unread != nil) {
+		if unread != nil && ctx.Err() == nil {
+			info, gone := os.Stat(path)
+			due = gone == nil && (info.ModTime().Before(l.Before) || sqlitefile.Damaged(unread))
+		}
+		if due {
 			err = errors.Join(err, os.Remove(path))
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"time"
@@ -14,19 +15,22 @@ import (
 // ErrNoRoom says that the disk has no room for a copy of a file whose schema is to change.
 var ErrNoRoom = errors.New("the disk is too full")
 
-// free returns the bytes that this user may still write to a folder, or false if the system
-// does not say. It is a variable for tests, which have no full disk.
-var free = roomIn
+// free is [Room]. It is a variable for tests, which have no full disk.
+var free = Room
+
+// copyName is the end of the name of a copy: its schema, and when the file was last written, or
+// part while it is made.
+var copyName = regexp.MustCompile(`\.schema-\d+\.(\d{8}T\d{6}Z|part)$`)
 
 // Keep copies the file at path if it has an older schema than this program's, and returns where
-// the copy is, or "". The caller is in the transaction in which it then calls [Kind.Migrate], so
+// the copy is, or "". It makes no copy of a copy. The caller is in the transaction in which it then calls [Kind.Migrate], so
 // no other process changes the file meanwhile, or copies it too.
 func (k *Kind) Keep(ctx context.Context, path string, number func(query string) (int64, error)) (kept string, err error) {
 	m, err := readMarks(number)
 	if err == nil {
 		err = k.refuse(m)
 	}
-	if err != nil || !k.older(m) {
+	if err != nil || !k.older(m) || copyName.MatchString(path) {
 		return "", err
 	}
 	if path, err = filepath.EvalSymlinks(path); err != nil {
@@ -57,7 +61,7 @@ func Kept(path string) (all []string, err error) {
 	}
 	files, err := os.ReadDir(filepath.Dir(path))
 	for _, f := range files {
-		if strings.HasPrefix(f.Name(), filepath.Base(path)+".schema-") {
+		if end, ours := strings.CutPrefix(f.Name(), filepath.Base(path)); ours && end != "" && copyName.FindString(end) == end {
 			all = append(all, filepath.Join(filepath.Dir(path), f.Name()))
 		}
 	}

@@ -76,7 +76,7 @@ func TestKeepFails(t *testing.T) {
 	}
 	free = func(string) (int64, bool) { return 100, true }
 	_, err := later.Open(t.Context(), path, time.Minute, nil)
-	free = roomIn
+	free = Room
 	if !errors.Is(err, ErrNoRoom) || !Ailing(err) {
 		t.Errorf("without room: %v", err)
 	}

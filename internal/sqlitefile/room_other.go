@@ -2,4 +2,6 @@
 
 package sqlitefile
 
-func roomIn(string) (bytes int64, known bool) { return 0, false }
+// Room returns the bytes that this user may still write to a folder, or false: this system does not
+// say.
+func Room(string) (bytes int64, known bool) { return 0, false }

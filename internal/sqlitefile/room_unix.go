@@ -4,8 +4,9 @@ package sqlitefile
 
 import "syscall"
 
-// roomIn returns the bytes that this user may still write to a folder.
-func roomIn(dir string) (bytes int64, known bool) {
+// Room returns the bytes that this user may still write to a folder, or false if the system does
+// not say.
+func Room(dir string) (bytes int64, known bool) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {
 		return 0, false

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/url"
 	"strings"
+	"time"
 
 	"modernc.org/sqlite"
 )
@@ -90,16 +91,23 @@ func (k *Kind) LookAt(s *Session) error {
 // older reports whether a file is one of an older schema.
 func (k *Kind) older(m marks) bool { return m.tables > 0 && m.version < int64(len(k.Steps)) }
 
+// olderWait is the longest time to wait for a busy file before its schema is read.
+const olderWait = 2 * time.Second
+
 // Older returns the schema of the file at path, if it is older than the one that this program
 // knows. It changes nothing. If there is no file, the error is fs.ErrNotExist.
 func (k *Kind) Older(ctx context.Context, path string) (schema int64, older bool, err error) {
-	err = Untouched(ctx, path, func(s *Session) error {
-		m, err := readMarks(s.Number)
-		if err == nil {
-			err = k.refuse(m)
-		}
-		schema, older = m.version, k.older(m)
-		return err
+	p := NewPatience(ctx, path, olderWait)
+	defer p.End()
+	err = p.Retry(func() error {
+		return Untouched(ctx, path, func(s *Session) error {
+			m, err := readMarks(s.Number)
+			if err == nil {
+				err = k.refuse(m)
+			}
+			schema, older = m.version, k.older(m)
+			return err
+		})
 	})
 	return schema, older, err
 }

@@ -134,15 +134,21 @@ func (r *reader) yamlFault(err error) {
 	if lead := indent(text); strings.Contains(lead, "\t") {
 		at.col = strings.Index(lead, "\t") + 1
 	}
-	r.fault(at, "%s", NotYAML(text, e.GetMessage()))
+	why := NotYAML(text, e.GetMessage())
+	if why != tabbed {
+		why = "not YAML: " + why
+	}
+	r.fault(at, "%s", why)
 }
+
+const tabbed = "a tab cannot indent YAML; use spaces"
 
 // NotYAML says why a line is not YAML, from the message of the parser, and what to do about it.
 func NotYAML(line, message string) string {
 	remedy := ""
 	switch {
 	case strings.Contains(indent(line), "\t"):
-		return "a tab cannot indent YAML; use spaces"
+		return tabbed
 	case strings.Contains(line, "/{"):
 		remedy = "; put quotes around a route that has braces"
 	case strings.Contains(message, "not allowed in this context"):
@@ -150,7 +156,7 @@ func NotYAML(line, message string) string {
 	case strings.Contains(message, "unexpected key name"):
 		remedy = "; write a space after each colon"
 	}
-	return "not YAML: " + oneLine(message) + remedy
+	return oneLine(message) + remedy
 }
 
 // indent is the white space at the beginning of a line.

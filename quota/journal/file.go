@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -41,15 +42,22 @@ func (j *Journal) prepare(ctx context.Context) error {
 		_, err := tx.ExecContext(ctx, text)
 		return err
 	}
-	if j.kept, err = files.Keep(ctx, j.path, number); err == nil {
+	kept, err := files.Keep(ctx, j.path, number)
+	if err == nil {
 		err = files.Migrate(number, exec)
 	}
 	if err != nil {
-		return errors.Join(err, tx.Rollback())
+		err = errors.Join(err, tx.Rollback())
+	} else {
+		err = tx.Commit()
 	}
-	if err := tx.Commit(); err != nil {
+	if err != nil && kept != "" { // the file is as it was
+		err = errors.Join(err, os.Remove(kept))
+	}
+	if err != nil {
 		return err
 	}
+	j.kept = cmp.Or(kept, j.kept) // what follows may be tried again
 	if err := j.expect(ctx, "journal_mode = WAL", "wal"); err != nil {
 		return err
 	}

@@ -87,6 +87,12 @@ func Open(ctx context.Context, path, ledger string) (*Journal, error) {
 	return j, nil
 }
 
+// Older returns the schema of the journal at path, if it is older than that of this package. Open
+// would change it. If there is no journal, the error is fs.ErrNotExist.
+func Older(ctx context.Context, path string) (schema int64, older bool, err error) {
+	return files.Older(ctx, path)
+}
+
 // Close closes the file.
 func (j *Journal) Close() error {
 	if !j.made() {
@@ -109,7 +115,12 @@ func (j *Journal) Path() string {
 }
 
 // Kept returns the copy of the file that Open made before it changed an older schema, or "".
-func (j *Journal) Kept() string { return j.kept }
+func (j *Journal) Kept() string {
+	if j == nil {
+		return ""
+	}
+	return j.kept
+}
 
 // Ledger is the address of the ledger that the journal was opened for.
 func (j *Journal) Ledger() string {

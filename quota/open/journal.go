@@ -15,10 +15,10 @@ func (o *Opened) openJournal(ctx context.Context, path, ledger string, fresh boo
 		return err
 	}
 	o.closers = append(o.closers, o.Journal.Close)
+	o.tellKept("journal", o.Journal.Kept())
 	if fresh {
 		return o.Journal.Forget(ctx)
 	}
-	o.tellKept("journal", o.Journal.Kept())
 	o.Remembered, err = o.Journal.Remembers(ctx)
 	return err
 }

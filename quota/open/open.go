@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -165,13 +166,26 @@ func (o *Opened) open(ctx context.Context, at *Address, with *Options) error {
 	return o.settleIn(ctx, options.Clock.Now())
 }
 
-// Older returns the schema of a ledger in a file, if it is older than that of this version. To
-// open the ledger would change it. If there is no file, the error is fs.ErrNotExist.
+// Older returns the schema of a ledger in a file, or of its journal, if it is older than that of this
+// version. To open the ledger would change it. If there is no ledger, the error is fs.ErrNotExist.
 func (a *Address) Older(ctx context.Context) (schema int64, older bool, err error) {
-	if a.Scheme != "sqlite" {
+	switch {
+	case a == nil || a.Scheme == "":
+		return 0, false, quota.BadInput("this address was not made by open.Parse")
+	case a.Scheme != "sqlite":
 		return 0, false, nil
 	}
-	return sqlitestore.Older(ctx, a.File)
+	if schema, older, err = sqlitestore.Older(ctx, a.File); older || err != nil {
+		return schema, older, err
+	}
+	beside, err := a.Journal("")
+	if err != nil {
+		return 0, false, err
+	}
+	if schema, older, err = journal.Older(ctx, beside); errors.Is(err, fs.ErrNotExist) {
+		return 0, false, nil // a new one is made
+	}
+	return schema, older, err
 }
 
 // store opens the store alone, which remembers its pages in births.

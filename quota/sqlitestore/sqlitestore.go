@@ -79,7 +79,12 @@ func Open(ctx context.Context, path string, o *Options) (*Store, error) {
 
 // Kept returns the copy of the file that Open made before it changed an older schema, or "".
 // Nothing deletes it.
-func (s *Store) Kept() string { return s.file.Kept }
+func (s *Store) Kept() string {
+	if s == nil || s.file == nil || s.file.File == nil {
+		return ""
+	}
+	return s.file.Kept
+}
 
 // Older returns the schema of the ledger in the file at path, if it is older than that of this
 // package. Open would change it. If there is no ledger, the error is fs.ErrNotExist.

@@ -48,7 +48,7 @@ fails is charged, as the real upstream does.`,
 				return err
 			}
 			sim := youtubesim.New(o)
-			return serveSandbox(cmd.Context(), a, sim, listen)
+			return serveSandbox(cmd.Context(), a, sim, trouble.slow(sim), listen)
 		},
 	})
 	cmd.Flags().StringVar(&listen, "listen", SandboxListen, "local `address`; port 0 chooses a free one")
@@ -80,13 +80,23 @@ func (t *trouble) add(o *youtubesim.Options) error {
 		random := rand.New(rand.NewPCG(o.Seed, 0)) //nolint:gosec // it is to be the same again; the simulator asks one call at a time
 		o.Faults = append(o.Faults, youtubesim.Fault{Do: youtubesim.Answer, Match: func(*http.Request) bool { return 100*random.Float64() < share }})
 	}
-	if t.delay > 0 {
-		o.Faults = append(o.Faults, youtubesim.Fault{Do: youtubesim.Stall, Delay: t.delay})
-	}
 	if t.rejectKey {
 		o.Keys = map[string]youtubesim.Key{}
 	}
 	return nil
+}
+
+// slow answers later, also what fails.
+func (t *trouble) slow(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		wait := time.NewTimer(t.delay)
+		defer wait.Stop()
+		select {
+		case <-wait.C:
+			next.ServeHTTP(w, r)
+		case <-r.Context().Done():
+		}
+	})
 }
 
 // SandboxListen differs from the addresses of ingestor serve and proxy, so that all can run.
@@ -111,10 +121,10 @@ func listenHere(address string) (net.Listener, error) {
 // countsPath is the path of the counts.
 const countsPath = "/__counts"
 
-// sandboxHandler is the simulator and its counts.
-func sandboxHandler(sim *youtubesim.Sim) http.Handler {
+// sandboxHandler is a simulator, or what is in front of it, and its counts.
+func sandboxHandler(sim *youtubesim.Sim, front http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/", sim)
+	mux.Handle("/", front)
 	mux.HandleFunc(countsPath, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		//nolint:errchkjson // the client is gone
@@ -141,12 +151,12 @@ func countsOf(sim *youtubesim.Sim) []count {
 	return all
 }
 
-func serveSandbox(ctx context.Context, a *session.Session, sim *youtubesim.Sim, address string) error {
+func serveSandbox(ctx context.Context, a *session.Session, sim *youtubesim.Sim, front http.Handler, address string) error {
 	l, err := listenHere(address)
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: sandboxHandler(sim), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: sandboxHandler(sim, front), ReadHeaderTimeout: 10 * time.Second}
 	fmt.Fprintf(a.Stdout, `# A simulated upstream. To use it, put this into ingestor.yaml:
 endpoint: http://%[1]s
 

@@ -17,7 +17,7 @@ func TestTrouble(t *testing.T) {
 		if err := tr.add(o); err != nil {
 			t.Fatal(err)
 		}
-		sim := youtubesim.New(o)
+		sim := tr.slow(youtubesim.New(o))
 		for range calls {
 			w := httptest.NewRecorder()
 			sim.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/youtube/v3/videos?part=id&id=abc&key=any", nil))
@@ -44,7 +44,7 @@ func TestTrouble(t *testing.T) {
 		t.Errorf("%d of %d calls are refused for their key, want all", n, calls)
 	}
 	began := time.Now()
-	failed(trouble{fail: "0%", delay: time.Millisecond})
+	failed(trouble{fail: "50%", delay: time.Millisecond})
 	if took := time.Since(began); took < calls*time.Millisecond {
 		t.Errorf("%d calls took %s", calls, took)
 	}

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -201,17 +202,22 @@ func besides(ctx context.Context, a *session.Session, s *settings.Settings, serv
 func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSocket != 0 {
 		c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", path)
-		if err == nil {
+		switch {
+		case err == nil:
 			return nil, errors.Join(fmt.Errorf("socket: another server answers at %s\nStop it, or name another socket", path), c.Close())
+		case errors.Is(err, syscall.ECONNREFUSED):
+			err = os.Remove(path)
 		}
-		if err := os.Remove(path); err != nil {
+		if err != nil {
 			return nil, console.Config(fmt.Errorf("socket: %w", err))
 		}
 	}
 	var how net.ListenConfig
 	l, err := how.Listen(ctx, "unix", path)
 	if err == nil {
-		err = os.Chmod(path, 0o660) //nolint:gosec // for the group
+		if err = os.Chmod(path, 0o660); err != nil { //nolint:gosec // for the group
+			err = errors.Join(err, l.Close())
+		}
 	}
 	if err != nil {
 		return nil, console.Config(fmt.Errorf("socket: %w\nIts folder must exist, and this user must be able to write to it", err))

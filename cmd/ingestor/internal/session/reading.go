@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -86,13 +88,15 @@ func (a *Session) ReadLedger(ctx context.Context, s *settings.Settings, done *co
 // lost reports whether the file of a ledger is missing, and its journal is not. The journal then
 // knows which pools have lost their counts.
 func lost(at *open.Address) bool {
-	_, err := os.Stat(at.File)
-	beside, unknown := at.Journal("")
-	if unknown != nil || !errors.Is(err, fs.ErrNotExist) {
-		return false
-	}
-	_, err = os.Stat(beside)
-	return err == nil
+	beside, err := at.Journal("")
+	return err == nil && empty(at.File) && exists(beside)
+}
+
+// empty reports whether a file is missing, or one that nothing was written to: the first run makes
+// one of it.
+func empty(path string) bool {
+	info, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0
 }
 
 // CopyOfLedger opens a copy of the ledger in a file, which it does not change. If there is no
@@ -142,6 +146,9 @@ func (a *Session) ReadCatalog(ctx context.Context, s *settings.Settings, done *c
 	if instead == nil {
 		return c, nil, err
 	}
+	if errors.Is(instead.Fault, fs.ErrNotExist) {
+		instead.Fault = nil
+	}
 	to, err := copied(ctx, "catalog", s.Catalog, done)
 	if err != nil {
 		return nil, nil, cmp.Or(instead.Fault, err)
@@ -157,34 +164,39 @@ func (a *Session) ReadCatalog(ctx context.Context, s *settings.Settings, done *c
 // instead opens a file, unless it is missing, or has an older schema. It returns why another one
 // has to be read in its place, or nil. The fault of a missing file is fs.ErrNotExist.
 func (a *Session) instead(what, path string, older func() (int64, bool, error), opening func() error) (*Instead, error) {
-	info, err := os.Stat(path)
-	if err == nil && info.Size() == 0 {
-		err = fs.ErrNotExist // the first run makes one of it
-	}
-	if errors.Is(err, fs.ErrNotExist) {
+	if empty(path) {
 		return &Instead{Why: fmt.Sprintf("there is no %s at %s yet; the first run makes it", what, path), Fault: fs.ErrNotExist}, nil
 	}
-	if schema, is, err := older(); err == nil && is {
-		return &Instead{Why: fmt.Sprintf("the %s %s has the older schema %d, which reading does not change; this is read from a copy in memory\nTo bring it up to date, after a copy is kept beside it: ingestor run, or ingestor serve", what, path, schema)}, nil
+	schema, is, err := older()
+	switch {
+	case sqlitefile.Busy(err):
+		return nil, unopened(fmt.Errorf("read %s: %w", path, err), console.ExitDown)
+	case err == nil && is: // other errors say more when it is opened
+		return &Instead{Why: fmt.Sprintf("the %s %s has the older schema %d, which reading does not change; this is read from a copy\nTo bring it up to date, after a copy is kept beside it: ingestor run, or ingestor serve", what, path, schema)}, nil
 	}
 	err = opening()
 	if !sqlitefile.Unwritable(err) {
 		return nil, err
 	}
-	return &Instead{Why: fmt.Sprintf("the %s cannot be written here, so this is read from a copy in memory: %v", what, err), Fault: err}, nil
+	return &Instead{Why: fmt.Sprintf("the %s cannot be written here, so this is read from a copy: %v", what, err), Fault: err}, nil
 }
 
 // copied copies a file of SQLite to where it costs no disk, if there is such a place.
 func copied(ctx context.Context, what, path string, done *console.Closers) (string, error) {
-	dir, err := os.MkdirTemp("/dev/shm", "ingestor-")
-	if err != nil {
-		dir, err = os.MkdirTemp("", "ingestor-")
+	const memory = "/dev/shm"
+	in := ""
+	if info, err := os.Stat(path); err == nil {
+		if room, known := sqlitefile.Room(memory); known && room > 4*info.Size() {
+			in = memory
+		}
 	}
+	dir, err := os.MkdirTemp(in, "ingestor-")
 	if err != nil {
 		return "", err
 	}
 	done.Add(func() error { return os.RemoveAll(dir) })
-	to := filepath.Join(dir, what+".db")
+	signal.Ignore(syscall.SIGPIPE)                     // or the copy would stay if a pager ends first
+	to := filepath.Join(dir, what+".db.schema-0.part") // no copy is kept of a file with such a name
 	if err := sqlitefile.Snapshot(ctx, path, to); err != nil {
 		return "", fmt.Errorf("copy the %s %s: %w", what, path, err)
 	}

@@ -17,8 +17,16 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 )
 
-// serviceSocket is where the service of the system package answers.
-const serviceSocket = "/run/ingestor/quota.sock"
+// The socket of the service of the system's package, and its ledger.
+const (
+	serviceSocket = "/run/ingestor/quota.sock"
+	serviceLedger = "/var/lib/ingestor/ledger.db"
+)
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
 
 // AskService asks the service on this machine for its pools, for a user who has no ledger and has
 // named none. The error errors.Is(err, fs.ErrNotExist) says that there is nobody to ask.
@@ -28,6 +36,13 @@ func (a *Session) AskService(ctx context.Context, s *settings.Settings) (pools [
 		return nil, at, fs.ErrNotExist
 	}
 	if _, err := os.Stat(s.LedgerFile()); !errors.Is(err, fs.ErrNotExist) {
+		return nil, at, fs.ErrNotExist
+	}
+	switch _, err := os.Lstat(at); {
+	case !errors.Is(err, fs.ErrNotExist):
+	case s.Socket == "" && exists(serviceLedger):
+		return nil, at, &console.Exit{Code: console.ExitDown, Err: errors.New("you have no ledger, and the service does not run\nTo start it: systemctl start ingestor-serve")}
+	default:
 		return nil, at, fs.ErrNotExist
 	}
 	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
@@ -42,10 +57,8 @@ func (a *Session) AskService(ctx context.Context, s *settings.Settings) (pools [
 	}
 	resp, err := client.Do(req)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, at, fs.ErrNotExist
 	case errors.Is(err, fs.ErrPermission):
-		return nil, at, &console.Exit{Code: console.ExitConfig, Err: fmt.Errorf("you have no ledger, and the service's is for root and its group: %s\nTo read it: sudo ingestor quota\nOr, once: sudo adduser $USER ingestor, and log in again", at)}
+		return nil, at, &console.Exit{Code: console.ExitConfig, Err: fmt.Errorf("you have no ledger, and the service's is for root and its group: %s\nTo read it: sudo ingestor quota\nOr, once: sudo usermod -aG ingestor $USER, and log in again", at)}
 	case err != nil:
 		return nil, at, &console.Exit{Code: console.ExitDown, Err: fmt.Errorf("the service does not answer: %w\nTo start it: systemctl start ingestor-serve", err)}
 	}

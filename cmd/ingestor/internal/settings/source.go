@@ -45,8 +45,12 @@ func unknownVariable(name, key string, known []string) error {
 	if strings.HasSuffix(key, "key") {
 		return fmt.Errorf("%s: the key comes from YOUTUBE_API_KEY, or from a file that INGESTOR_KEY_FILE names", name)
 	}
-	if best := book.Nearest(name, known); best != "" {
-		return fmt.Errorf("%s: there is no such variable; did you mean %s?", name, best)
+	ends := make([]string, len(known))
+	for i, k := range known {
+		ends[i] = strings.TrimPrefix(k, "INGESTOR_")
+	}
+	if best := book.Nearest(key, ends); best != "" {
+		return fmt.Errorf("%s: there is no such variable; did you mean INGESTOR_%s?", name, best)
 	}
 	return fmt.Errorf("%s: there is no such variable; unset it\nTo list the settings: ingestor config schema. The variable of log_level is INGESTOR_LOG_LEVEL", name)
 }
