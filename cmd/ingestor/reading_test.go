@@ -156,11 +156,11 @@ func TestReadingWithoutTheRightToWrite(t *testing.T) {
 	}
 	for _, reader := range readers {
 		r := run(reader.args...)
-		wrong := console.ExitDone
+		want := console.ExitDone
 		if reader.args[0] == "check" {
-			wrong = console.ExitConfig
+			want = console.ExitConfig
 		}
-		if r.code != wrong || !strings.Contains(r.stdout+r.stderr, "cannot be written") {
+		if r.code != want || !strings.Contains(r.stdout+r.stderr, "cannot be written") {
 			t.Errorf("%q: %d %s%s", reader.args, r.code, r.stdout, r.stderr)
 		}
 		if diff := cmp.Diff(before, f.contents()); diff != "" {

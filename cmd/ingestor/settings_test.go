@@ -144,6 +144,7 @@ func TestFaultsOfSettingsHaveAPlace(t *testing.T) {
 		"no text":                 {yaml: "# caf\xe9\n" + oneJob, want: "ingestor.yaml:1: this line is not UTF-8 text"},
 		"what a terminal obeys":   {yaml: "\x1b[2J: 1\n" + oneJob, want: "\ufffd[2J: 1\n"},
 		"a list that lacks":       {yaml: "jobs:\n  a: {kind: uploads, schedule: \"@hourly\"}\n", want: "a job of kind uploads needs channels"},
+		"a field like none":       {yaml: "x: 1\n" + oneJob, want: "unknown field \"x\"\n    x: 1\n"},
 		"variable, nothing":       {env: "INGESTOR_WORKERS=0", want: "INGESTOR_WORKERS: 0 makes no sense here"},
 		"variable, no list":       {env: "INGESTOR_REGIONS=,", want: `INGESTOR_REGIONS: "," names nothing`},
 		"variable, misspelt":      {env: "INGESTOR_WORKER=3", want: "INGESTOR_WORKER: there is no such variable; did you mean INGESTOR_WORKERS?"},

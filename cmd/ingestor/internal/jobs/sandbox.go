@@ -33,7 +33,7 @@ enforces its own quota. No request leaves the machine, and no real unit is spent
 page /__counts shows the counts so far. The sandbox prints them when it ends.
 
 To rehearse a bad day, let calls fail, wait, or be refused for their key. A call that
-fails is charged, as the real upstream does.`,
+fails is charged all the same.`,
 		Example: `  ingestor sandbox
   ingestor sandbox --listen 127.0.0.1:8092 --quota 100
   ingestor sandbox --fail 5% --delay 2s

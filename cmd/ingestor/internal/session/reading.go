@@ -27,7 +27,7 @@ type Instead struct {
 	Fault error  // why the file cannot be used, or nil
 }
 
-// warn prints why, if it was.
+// warn prints why, unless the file itself is read: then i is nil.
 func (i *Instead) warn(a *Session) {
 	if i != nil {
 		fmt.Fprintf(a.Stderr, "ingestor: warning: %s\n", i.Why)
@@ -52,8 +52,8 @@ func (a *Session) WithLedgerToRead(cmd *cobra.Command, f func(context.Context, *
 }
 
 // ReadLedger opens the ledger for a command that only reads. It makes no ledger, and changes no
-// schema: if there is no file, what is read is an empty ledger in memory, and if the file would
-// have to be changed and must or can not be, a copy of it.
+// schema. If there is no file, an empty ledger in memory is read. If the file has an older schema, or
+// cannot be written, a copy of it is.
 func (a *Session) ReadLedger(ctx context.Context, s *settings.Settings, done *console.Closers) (*quota.Ledger, *Instead, error) {
 	at, err := open.Parse(s.Ledger)
 	if err != nil || at.Scheme != "sqlite" || lost(at) {
@@ -132,8 +132,8 @@ func (a *Session) WithCatalogToRead(cmd *cobra.Command, f func(context.Context, 
 	return f(cmd.Context(), c)
 }
 
-// ReadCatalog opens the catalog for a command that only reads. It changes no schema of a file: if
-// the file would have to be changed and must or can not be, it opens a copy.
+// ReadCatalog opens the catalog for a command that only reads. It changes no schema of a file. If
+// the file has an older one, or cannot be written, it opens a copy.
 func (a *Session) ReadCatalog(ctx context.Context, s *settings.Settings, done *console.Closers) (c AnyCatalog, _ *Instead, err error) {
 	if s.Database != "" {
 		c, err := a.OpenCatalog(ctx, s, done)

@@ -29,7 +29,7 @@ func exists(path string) bool {
 }
 
 // AskService asks the service on this machine for its pools, for a user who has no ledger and has
-// named none. The error errors.Is(err, fs.ErrNotExist) says that there is nobody to ask.
+// named none. If there is nobody to ask, the error is fs.ErrNotExist.
 func (a *Session) AskService(ctx context.Context, s *settings.Settings) (pools []view.Pool, at string, err error) {
 	at = cmp.Or(s.Socket, serviceSocket)
 	if s.File != "" || s.Ledger != settings.DefaultSettings(s.State).Ledger {

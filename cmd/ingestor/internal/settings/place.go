@@ -223,7 +223,7 @@ func (r *reader) mapping(n ast.Node, t reflect.Type) (any, error) {
 func unknownField(t reflect.Type, key string) string {
 	var known []string
 	for _, f := range reflect.VisibleFields(t) {
-		if f.IsExported() && !f.Anonymous {
+		if f.IsExported() && !f.Anonymous && yamlName(f) != "-" {
 			known = append(known, yamlName(f))
 		}
 	}
