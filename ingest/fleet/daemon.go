@@ -76,12 +76,12 @@ func (f *Fleet) Run(ctx context.Context) error {
 	next := &nextTicks{at: map[string]time.Time{}}
 	for works := false; ctx.Err() == nil; {
 		f.mu.Lock()
-		change, stale, jobs := f.change, f.stale, slices.Clone(f.jobs)
+		change, stale, jobs, since := f.change, f.stale, slices.Clone(f.jobs), f.since
 		f.mu.Unlock()
 		turn, end := context.WithCancel(ctx)
 		var ticks sync.WaitGroup
 		for _, j := range jobs { // also while the price book is too old
-			ticks.Go(func() { f.ticks(turn, j, next) })
+			ticks.Go(func() { f.ticks(turn, j, next, since) })
 		}
 		if works {
 			f.halt()
@@ -141,7 +141,7 @@ func (f *Fleet) Reload(_ context.Context, r *ingest.Runner, jobs []*ingest.Job, 
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.runner, f.jobs, f.status = r, jobs, Running
+	f.runner, f.jobs, f.since, f.status = r, jobs, f.clock.Now(), Running
 	f.stale = make(chan struct{})
 	close(f.change)
 	f.change = make(chan struct{})
@@ -216,8 +216,10 @@ func (n *nextTicks) set(key string, at time.Time) {
 // longestNap is how long a daemon sleeps at most. The clock may have been set meanwhile.
 const longestNap = time.Minute
 
-// ticks inserts the runs of a job when they are due, and first the one that was missed.
-func (f *Fleet) ticks(ctx context.Context, j *ingest.Job, known *nextTicks) {
+// ticks inserts the runs of a job when they are due, and first the one that was missed. A job
+// that never ran is owed from since, when this process got to know it: the database may answer
+// late, and the job be due meanwhile.
+func (f *Fleet) ticks(ctx context.Context, j *ingest.Job, known *nextTicks, since time.Time) {
 	key := queue(j) + " " + j.Schedule().String()
 	next := known.get(key)
 	if next.IsZero() {
@@ -229,10 +231,11 @@ func (f *Fleet) ticks(ctx context.Context, j *ingest.Job, known *nextTicks) {
 		if err != nil {
 			return
 		}
-		now := f.clock.Now()
-		if !last.IsZero() {
-			f.tick(ctx, j, j.Missed(last, now))
+		if last.IsZero() {
+			last = since
 		}
+		now := f.clock.Now()
+		f.tick(ctx, j, j.Missed(last, now))
 		next = j.Schedule().Next(now)
 	}
 	for {

@@ -99,6 +99,7 @@ type Fleet struct {
 	mu     sync.Mutex
 	runner *ingest.Runner
 	jobs   []*ingest.Job
+	since  time.Time             // when jobs was set
 	only   *ingest.Job           // of a process that makes one run
 	status string                // for the table of daemons
 	client *river.Client[pgx.Tx] // works the queues, from start to halt
@@ -171,7 +172,7 @@ func New(c *pgcatalog.Catalog, k *Clock, r *ingest.Runner, jobs []*ingest.Job, o
 	host, _ := os.Hostname()
 	f := &Fleet{
 		id:      fmt.Sprintf("%s-%d-%s", cleanHost(host), os.Getpid(), strconv.FormatInt(machine().UnixMicro(), 36)),
-		catalog: c, pool: c.Pool(), clock: k, log: o.Log, o: *o, runner: r, jobs: jobs,
+		catalog: c, pool: c.Pool(), clock: k, log: o.Log, o: *o, runner: r, jobs: jobs, since: k.Now(),
 		tending: &terse{clock: k}, status: Running, stale: make(chan struct{}), change: make(chan struct{}),
 	}
 	if f.log == nil {

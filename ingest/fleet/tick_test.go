@@ -140,6 +140,27 @@ func TestMissedTicks(t *testing.T) {
 	}
 }
 
+// TestFirstTickIsNotLost: a job that has never run is due while the database keeps its daemon
+// waiting, as after a first start on a busy machine.
+func TestFirstTickIsNotLost(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 100, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "* * * * *", Regions: []string{"US"}, Pages: 1}})
+	c := r.catalog()
+	f := r.fleet(c, fleet.Options{})
+	lock, err := r.catalog().Pool().Begin(t.Context())
+	r.must(err)
+	_, err = lock.Exec(t.Context(), "LOCK TABLE headroom_fleet.runs")
+	r.must(err)
+	due := f.Clock().Now().Truncate(time.Minute).Add(time.Minute)
+	r.background(f.Run)
+	r.must(f.Clock().Sleep(t.Context(), due.Add(time.Second).Sub(f.Clock().Now())))
+	r.must(lock.Rollback(t.Context()))
+	r.eventually("the job runs", func() bool { return r.number(c, "SELECT count(*) FROM headroom_fleet.runs") > 0 })
+	if n := r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE scheduled_at = $1", due); n != 1 {
+		t.Errorf("%d runs for the first time that was due", n)
+	}
+}
+
 // TestATickJoinsWorkThatWaits: a unit of work has one job in River, and the later run gets it.
 func TestATickJoinsWorkThatWaits(t *testing.T) {
 	t.Parallel()
