@@ -127,12 +127,13 @@ func (s *Store) note(err error) error {
 	return err
 }
 
-// open is [ErrOpen], and why.
-func (s *Store) open() error {
+// because is the error of a call that a store which is down did not answer, and what is wrong
+// with the store.
+func (s *Store) because(err error) error {
 	if last := s.last.Load(); last != nil {
-		return fmt.Errorf("%w (the last error: %v)", ErrOpen, *last) //nolint:errorlint // it is not this call's
+		return fmt.Errorf("%w (the last error: %v)", err, *last) //nolint:errorlint // it is not this call's
 	}
-	return ErrOpen
+	return err
 }
 
 // through asks the store if it is alive, apart from the caller's patience.
@@ -160,7 +161,7 @@ func (s *Store) ready(ctx context.Context, probe []quota.Charge) error {
 		})
 	}
 	if s.breaker.State() != gobreaker.StateClosed {
-		return s.open()
+		return s.because(ErrOpen)
 	}
 	return nil
 }
@@ -173,14 +174,14 @@ func try[T any](ctx context.Context, s *Store, ask func(context.Context) (T, err
 		switch {
 		case err == nil:
 		case life.Err() != nil:
-			err = errGivenUp
+			err = s.because(errGivenUp)
 		default:
 			err = s.note(err)
 		}
 		return v, err
 	})
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
-		err = s.open()
+		err = s.because(ErrOpen)
 	}
 	value, _ := got.(T)
 	return value, err

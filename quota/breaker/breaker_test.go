@@ -104,6 +104,8 @@ func TestWhatIsUnderWayIsGivenUp(t *testing.T) {
 			_, err := s.Reserve(context.Background(), request)
 			if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, quota.ErrNotAsked) {
 				t.Error("it may have been taken, and nobody cancelled:", err)
+			} else if !strings.Contains(err.Error(), errSlow.Error()) {
+				t.Errorf("%v does not say why: %v", err, errSlow)
 			}
 		})
 	}
