@@ -6,6 +6,7 @@ import (
 	"io"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/headroom-quota/headroom/internal/testing/childtest"
 )
@@ -14,7 +15,7 @@ import (
 func init() {
 	children["identify"] = func(path string, begin func() bool, out io.Writer) error {
 		begin()
-		s, err := Open(context.Background(), path, nil)
+		s, err := Open(context.Background(), path, &Options{Wait: time.Minute})
 		if err != nil {
 			return err
 		}
