@@ -11,11 +11,14 @@ import (
 	"github.com/headroom-quota/headroom/internal/testing/childtest"
 )
 
+// patient waits for a busy file as long as a busy machine needs.
+var patient = &Options{Wait: time.Minute}
+
 // A process opens a ledger as soon as it is let, and says its identity.
 func init() {
 	children["identify"] = func(path string, begin func() bool, out io.Writer) error {
 		begin()
-		s, err := Open(context.Background(), path, &Options{Wait: time.Minute})
+		s, err := Open(context.Background(), path, patient)
 		if err != nil {
 			return err
 		}

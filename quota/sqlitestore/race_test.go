@@ -31,7 +31,7 @@ func raceFor(path string, begin func() bool, out io.Writer) error {
 		return err
 	}
 	ctx := context.Background()
-	s, err := Open(ctx, path, nil)
+	s, err := Open(ctx, path, patient)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func TestProcessesRacingAreGrantedTheLimitExactly(t *testing.T) {
 // stream reserves a unit over and over, and writes each id once it was granted.
 func stream(path string, begin func() bool, out io.Writer) error {
 	ctx := context.Background()
-	s, err := Open(ctx, path, nil)
+	s, err := Open(ctx, path, patient)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func used(t testing.TB, s *Store) int64 {
 
 // hold holds the write lock until it is told to end.
 func hold(path string, begin func() bool, _ io.Writer) error {
-	s, err := Open(context.Background(), path, nil)
+	s, err := Open(context.Background(), path, patient)
 	if err != nil {
 		return err
 	}
