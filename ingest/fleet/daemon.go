@@ -310,18 +310,24 @@ func (f *Fleet) mend(ctx context.Context) error {
 		} else if err == nil && f.stopping().Err() == nil {
 			err = f.endRun(ctx, j, runner, over, nil)
 		}
+		if f.stopping().Err() == nil {
+			err = errors.Join(err, f.adopt(ctx, j, runner))
+		}
 		all = errors.Join(all, err, f.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-			rows, err := tx.Query(ctx, sql("works_lost"), account(j), j.Name, f.o.Timing.Mend)
+			rows, err := tx.Query(ctx, sql("works_lost"), account(j), j.Name, f.o.Timing.Mend, batch)
 			if err != nil {
 				return err
 			}
 			type lost struct{ Work, Region string }
 			works, err := pgx.CollectRows(rows, pgx.RowToStructByPos[lost])
-			for _, w := range works {
-				now := f.clock.Now()
-				err = errors.Join(err, f.enqueue(ctx, tx, j, w.Work, w.Region, now))
+			if err != nil {
+				return err
 			}
-			return err
+			q, now := &queued{}, f.clock.Now()
+			for _, w := range works {
+				q.add(w.Work, w.Region, now)
+			}
+			return f.enqueue(ctx, tx, j, q)
 		}))
 	}
 	return errors.Join(all, f.forget(ctx))

@@ -19,6 +19,12 @@ func (f *Fleet) Insert(ctx context.Context, j *ingest.Job, at time.Time) error {
 	return err
 }
 
+// Resume inserts a run of a job's deferred work.
+func (f *Fleet) Resume(ctx context.Context, j *ingest.Job) error {
+	_, err := f.insert(ctx, j, ingest.Occasion{Deferred: true}, f.clock.Now())
+	return err
+}
+
 // Clock returns the clock of the database.
 func (f *Fleet) Clock() *Clock { return f.clock }
 

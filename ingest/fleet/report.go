@@ -112,6 +112,10 @@ func (f *Fleet) Once(ctx context.Context, j *ingest.Job, why ingest.Occasion) (*
 	}
 	id, err := f.insert(ctx, j, why, f.clock.Now())
 	if err != nil {
+		if id != 0 { // it has some of its work
+			apart := context.WithoutCancel(ctx)
+			err = errors.Join(err, f.stopAdding(apart, id), f.abandon(apart, j, id))
+		}
 		return nil, f.noRun(ctx, j, err)
 	}
 	if id == 0 && !why.Scheduled.IsZero() { // its process may have been killed
@@ -236,10 +240,25 @@ func (f *Fleet) await(ctx context.Context, j *ingest.Job, id int64) error {
 // goes on with it.
 func (f *Fleet) abandon(ctx context.Context, j *ingest.Job, id int64) error {
 	_, runner := f.inForce()
+	for left := batch; left == batch; {
+		var err error
+		if left, err = f.abandonSome(ctx, j, id); err != nil {
+			return err
+		}
+	}
+	var over *int64
+	if err := f.one(ctx, &over, "run_over", account(j), j.Name); err == nil && *over == id {
+		return f.endRun(ctx, j, runner, id, nil)
+	}
+	return nil
+}
+
+// abandonSome defers some of the work of a run that nobody works on, and returns how much.
+func (f *Fleet) abandonSome(ctx context.Context, j *ingest.Job, id int64) (int, error) {
 	idle := []*ingest.WorkReport{}
 	err := f.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		idle = idle[:0]
-		rows, err := tx.Query(ctx, sql("works_idle"), id)
+		rows, err := tx.Query(ctx, sql("works_idle"), id, batch)
 		if err != nil {
 			return err
 		}
@@ -257,7 +276,7 @@ func (f *Fleet) abandon(ctx context.Context, j *ingest.Job, id int64) error {
 		if err != nil {
 			return err
 		}
-		if err := r.begin(ctx, tx, f, j, len(idle)); err != nil {
+		if err := r.begin(ctx, tx, f, j, max(r.works, len(idle))); err != nil {
 			return err
 		}
 		for _, w := range idle {
@@ -272,12 +291,5 @@ func (f *Fleet) abandon(ctx context.Context, j *ingest.Job, id int64) error {
 		_, err = tx.Exec(ctx, sql("run_state"), id, text(r.state), 0)
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	var over *int64
-	if err := f.one(ctx, &over, "run_over", account(j), j.Name); err == nil && *over == id {
-		return f.endRun(ctx, j, runner, id, nil)
-	}
-	return nil
+	return len(idle), err
 }

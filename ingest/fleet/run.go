@@ -20,6 +20,7 @@ type row struct {
 	record    *int64 // nil until it begins
 	units     int64
 	state     *ingest.State // nil until it begins
+	works     int           // that it was made with; 0 in runs of earlier versions
 	ended     bool
 }
 
@@ -35,7 +36,7 @@ func (r *row) why() ingest.Occasion {
 // lockRun reads a run, which others cannot change until the transaction ends.
 func lockRun(ctx context.Context, tx pgx.Tx, id int64) (*row, error) {
 	r := &row{}
-	return r, tx.QueryRow(ctx, sql("run_lock"), id).Scan(&r.id, &r.scheduled, &r.deferred, &r.record, &r.units, &r.state, &r.ended)
+	return r, tx.QueryRow(ctx, sql("run_lock"), id).Scan(&r.id, &r.scheduled, &r.deferred, &r.record, &r.units, &r.state, &r.works, &r.ended)
 }
 
 // begin records that the run has begun, if it has not.

@@ -38,9 +38,13 @@ func digest(s string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
+// batch is how much work a transaction adds to a run, or takes from one, at most. With it a
+// transaction takes a fraction of a second. Its locks and its age hold up nobody.
+const batch = 1000
+
 // insert inserts a run and its units of work, unless another process did or there is nothing
 // to do. It returns the id of the run, or 0. The work starts at start, and its regions after
-// it as the job staggers them.
+// it as the job staggers them. If there is much work, the first of it is worked while the rest is added.
 func (f *Fleet) insert(ctx context.Context, j *ingest.Job, why ingest.Occasion, start time.Time) (run int64, err error) {
 	_, runner := f.inForce()
 	var scheduled *time.Time
@@ -56,15 +60,15 @@ func (f *Fleet) insert(ctx context.Context, j *ingest.Job, why ingest.Occasion, 
 	if err != nil {
 		return 0, err
 	}
+	var todo []*ingest.Work
 	err = f.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		run = 0
-		todo := works
+		run, todo = 0, works
 		if why.Deferred { // others may resume it at the same time
 			if todo, err = f.unheld(ctx, tx, j, works); err != nil || len(todo) == 0 {
 				return err
 			}
 		}
-		err := tx.QueryRow(ctx, sql("run_add"), account(j), j.Name, scheduled, why.Deferred, f.id).Scan(&run)
+		err := tx.QueryRow(ctx, sql("run_add"), account(j), j.Name, scheduled, why.Deferred, f.id, len(todo), len(todo) > batch).Scan(&run)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
@@ -77,16 +81,96 @@ func (f *Fleet) insert(ctx context.Context, j *ingest.Job, why ingest.Occasion, 
 				return err
 			}
 			if busy { // the time was missed
+				todo = nil
 				_, err := tx.Exec(ctx, sql("run_skip"), run)
 				return err
 			}
 		}
-		return f.addWork(ctx, tx, j, run, todo, why, start)
+		return f.addWork(ctx, tx, j, run, 0, todo[:min(batch, len(todo))], why, start)
 	})
-	if err == nil && run != 0 && len(works) == 0 { // nobody else would end it
+	switch {
+	case err != nil || run == 0:
+	case len(works) == 0: // nobody else would end it
 		err = f.endRun(ctx, j, runner, run, nil)
+	case len(todo) > batch:
+		err = f.addRest(ctx, j, run, batch, todo[batch:], why, start)
 	}
 	return run, err
+}
+
+// addRest adds the rest of the work of a run that has some already. If this process ends or is cut off, another daemon
+// goes on, see adopt.
+func (f *Fleet) addRest(ctx context.Context, j *ingest.Job, run int64, has int, works []*ingest.Work, why ingest.Occasion, start time.Time) error {
+	for mine := true; mine && len(works) > 0; {
+		part := works[:min(batch, len(works))]
+		err := f.persist(ctx, "add the work of "+j.Name, func() error {
+			return f.transact(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+				if mine, err = f.adds(ctx, tx, run, len(part) < len(works)); err != nil || !mine {
+					return err
+				}
+				return f.addWork(ctx, tx, j, run, has, part, why, start)
+			})
+		})
+		if err != nil {
+			return err
+		}
+		has, works = has+len(part), works[len(part):]
+	}
+	return nil
+}
+
+// adds reports whether this process still adds the work of a run. If there is no more after this transaction, it notes that.
+func (f *Fleet) adds(ctx context.Context, tx pgx.Tx, run int64, more bool) (bool, error) {
+	err := tx.QueryRow(ctx, sql("run_adding"), run, f.id, more).Scan(&run)
+	if errors.Is(err, pgx.ErrNoRows) { // it committed, and the answer was lost; or another took over
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// stopAdding ends the addition of work to a run that its process gives up.
+func (f *Fleet) stopAdding(ctx context.Context, run int64) error {
+	return f.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := f.adds(ctx, tx, run, false)
+		return err
+	})
+}
+
+// adopt goes on with a run of a job whose process vanished before it had added all work. What a
+// person chose for a run of theirs is not known, so that run keeps the work that it has.
+func (f *Fleet) adopt(ctx context.Context, j *ingest.Job, runner *ingest.Runner) error {
+	r := row{}
+	err := f.pool.QueryRow(ctx, sql("run_adopt"), account(j), j.Name, f.id, f.o.Timing.Mend).Scan(&r.id, &r.scheduled, &r.deferred)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var works []*ingest.Work
+	if r.scheduled != nil || r.deferred {
+		if works, err = runner.Plan(ctx, j, f.clock.Now(), r.why()); err != nil {
+			return err
+		}
+	}
+	rows, err := f.pool.Query(ctx, sql("units_of_run"), r.id)
+	if err != nil {
+		return err
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return err
+	}
+	has := map[string]bool{}
+	for _, name := range names {
+		has[name] = true
+	}
+	works = slices.DeleteFunc(slices.Clone(works), func(w *ingest.Work) bool { return has[w.Name] })
+	f.log.Warn("goes on with a run whose process vanished before all its work was added", "job", j.Name, "run", r.id, "has", len(names), "lacks", len(works))
+	if len(works) == 0 {
+		return f.stopAdding(ctx, r.id)
+	}
+	return f.addRest(ctx, j, r.id, len(names), works, r.why(), f.clock.Now())
 }
 
 // unheld returns the work that no open run has. Only one process at a time may ask.
@@ -94,24 +178,29 @@ func (f *Fleet) unheld(ctx context.Context, tx pgx.Tx, j *ingest.Job, works []*i
 	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1::text, 0))", schemaName+"/"+account(j)+"/"+j.Name); err != nil {
 		return nil, err
 	}
+	coming := false
+	if err := tx.QueryRow(ctx, sql("units_coming"), account(j), j.Name).Scan(&coming); err != nil || coming {
+		return nil, err
+	}
 	rows, err := tx.Query(ctx, sql("units_open"), account(j), j.Name)
 	if err != nil {
 		return nil, err
 	}
-	open, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	return slices.DeleteFunc(slices.Clone(works), func(w *ingest.Work) bool { return slices.Contains(open, w.Name) }), err
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	open := map[string]bool{}
+	for _, name := range names {
+		open[name] = true
+	}
+	return slices.DeleteFunc(slices.Clone(works), func(w *ingest.Work) bool { return open[w.Name] }), err
 }
 
-// addWork adds the units of work of a run, and queues them.
-func (f *Fleet) addWork(ctx context.Context, tx pgx.Tx, j *ingest.Job, run int64, works []*ingest.Work, why ingest.Occasion, start time.Time) error {
-	var names, regions []string
+// addWork adds units of work to a run that has some already, and queues them.
+func (f *Fleet) addWork(ctx context.Context, tx pgx.Tx, j *ingest.Job, run int64, has int, works []*ingest.Work, why ingest.Occasion, start time.Time) error {
+	if len(works) == 0 {
+		return nil
+	}
+	q := &queued{}
 	var places []int32
-	for _, w := range works {
-		names, regions, places = append(names, w.Name), append(regions, w.Region), append(places, int32(w.Place))
-	}
-	if _, err := tx.Exec(ctx, sql("units_add"), run, names, regions, places); err != nil {
-		return err
-	}
 	// River works jobs in the order of their times, and then of their ids. Work that may start
 	// at once gets the time of the transaction, so the stalest comes first.
 	for _, w := range works {
@@ -119,30 +208,54 @@ func (f *Fleet) addWork(ctx context.Context, tx pgx.Tx, j *ingest.Job, run int64
 		if j.Stagger > 0 && !why.Scheduled.IsZero() {
 			from = start.Add(time.Duration(w.Place) * j.Stagger)
 		}
-		if err := f.enqueue(ctx, tx, j, w.Name, w.Region, from); err != nil {
-			return err
-		}
+		q.add(w.Name, w.Region, from)
+		places = append(places, int32(w.Place))
 	}
-	return nil
+	if _, err := tx.Exec(ctx, sql("units_add"), run, q.works, q.regions, places, has); err != nil {
+		return err
+	}
+	return f.enqueue(ctx, tx, j, q)
 }
 
-// enqueue inserts River's job of a unit of work, or joins the unfinished one and wakes it.
-func (f *Fleet) enqueue(ctx context.Context, tx pgx.Tx, j *ingest.Job, work, region string, from time.Time) error {
-	var at time.Time // River takes any other time for one to come
-	if from.After(f.clock.Now()) {
-		at = from
+// queued is work for River's queue.
+type queued struct {
+	works, regions []string
+	from           []time.Time
+}
+
+func (q *queued) add(work, region string, from time.Time) {
+	q.works, q.regions, q.from = append(q.works, work), append(q.regions, region), append(q.from, from)
+}
+
+// enqueue inserts River's jobs of units of work, or joins the unfinished ones and wakes them.
+func (f *Fleet) enqueue(ctx context.Context, tx pgx.Tx, j *ingest.Job, q *queued) error {
+	if len(q.works) == 0 {
+		return nil
 	}
-	res, err := f.queue.InsertTx(ctx, tx, Args{account(j), j.Name, work}, &river.InsertOpts{
-		Queue: queue(j), ScheduledAt: at, MaxAttempts: attempts, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished},
-	})
+	now := f.clock.Now()
+	params := make([]river.InsertManyParams, len(q.works))
+	for i, work := range q.works {
+		var at time.Time // River takes any other time for one to come
+		if q.from[i].After(now) {
+			at = q.from[i]
+		}
+		params[i] = river.InsertManyParams{Args: Args{account(j), j.Name, work}, InsertOpts: &river.InsertOpts{
+			Queue: queue(j), ScheduledAt: at, MaxAttempts: attempts, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished},
+		}}
+	}
+	all, err := f.queue.InsertManyTx(ctx, tx, params)
 	if err != nil {
 		return err
 	}
-	if res.UniqueSkippedAsDuplicate && res.Job.ScheduledAt.After(from) {
-		if _, err := f.queue.JobRetryTx(ctx, tx, res.Job.ID); err != nil {
-			return err
+	ids := make([]int64, len(all))
+	for i, res := range all {
+		ids[i] = res.Job.ID
+		if res.UniqueSkippedAsDuplicate && res.Job.ScheduledAt.After(q.from[i]) {
+			if _, err := f.queue.JobRetryTx(ctx, tx, res.Job.ID); err != nil {
+				return err
+			}
 		}
 	}
-	_, err = tx.Exec(ctx, sql("work_queue"), account(j), j.Name, work, region, res.Job.ID, from)
+	_, err = tx.Exec(ctx, sql("work_queue"), account(j), j.Name, q.works, q.regions, ids, q.from)
 	return err
 }

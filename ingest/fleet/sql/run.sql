@@ -22,10 +22,23 @@ SELECT max(scheduled_at) FROM headroom_fleet.runs WHERE account = $1::text AND j
 SELECT EXISTS (SELECT 1 FROM headroom_fleet.runs WHERE account = $1::text AND job = $2::text AND id <> $3::bigint AND ended_at IS NULL);
 
 -- run_add inserts a run, unless its time has one, and returns its id. Args: account, job,
--- time or NULL, whether it resumes deferred work, daemon.
-INSERT INTO headroom_fleet.runs (account, job, scheduled_at, deferred, created_by)
-VALUES ($1::text, $2::text, $3::timestamptz, $4::boolean, $5::text)
+-- time or NULL, whether it resumes deferred work, daemon, how much work it has, whether more than one transaction
+-- adds it.
+INSERT INTO headroom_fleet.runs (account, job, scheduled_at, deferred, created_by, works, adding_by, adding_at)
+VALUES ($1::text, $2::text, $3::timestamptz, $4::boolean, $5::text, $6::bigint, CASE WHEN $7::boolean THEN $5::text END, CASE WHEN $7::boolean THEN clock_timestamp() END)
 ON CONFLICT (account, job, scheduled_at) DO NOTHING RETURNING id;
+
+-- run_adding reports whether a daemon still adds the work of a run, and keeps others from taking that
+-- over until the transaction ends. Args: run, daemon, whether it adds more after this.
+UPDATE headroom_fleet.runs SET adding_at = CASE WHEN $3::boolean THEN clock_timestamp() END, adding_by = CASE WHEN $3::boolean THEN adding_by END
+WHERE id = $1::bigint AND adding_by = $2::text RETURNING id;
+
+-- run_adopt takes over a run of a job whose daemon stopped adding its work. Args: account, job, daemon,
+-- for how long it did not add any.
+UPDATE headroom_fleet.runs SET adding_by = $3::text, adding_at = clock_timestamp() WHERE id = (
+	SELECT id FROM headroom_fleet.runs WHERE account = $1::text AND job = $2::text AND ended_at IS NULL AND adding_at < clock_timestamp() - $4::interval
+	ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED
+) RETURNING id, scheduled_at, deferred;
 
 -- run_skip ends a run that got no work. Args: run.
 UPDATE headroom_fleet.runs SET ended_at = clock_timestamp() WHERE id = $1::bigint;
@@ -45,7 +58,7 @@ UPDATE headroom_fleet.runs SET record = $2::bigint, state = $3::jsonb WHERE id =
 
 -- run_lock returns a run, and keeps others from changing it until the transaction ends.
 -- Args: run.
-SELECT id, scheduled_at, deferred, record, units, state, ended_at IS NOT NULL FROM headroom_fleet.runs WHERE id = $1::bigint FOR UPDATE;
+SELECT id, scheduled_at, deferred, record, units, state, coalesce(works, 0), ended_at IS NOT NULL FROM headroom_fleet.runs WHERE id = $1::bigint FOR UPDATE;
 
 -- run_count counts units, and returns what other work did. Args: run, units.
 UPDATE headroom_fleet.runs SET units = units + $2::bigint WHERE id = $1::bigint RETURNING units, state;
@@ -88,7 +101,7 @@ ON CONFLICT (name) DO UPDATE SET paused_at = coalesce(river_queue.paused_at, exc
 
 -- run_over returns the first run of a job whose work has ended, though it has not. Args:
 -- account, job.
-SELECT r.id FROM headroom_fleet.runs r WHERE r.account = $1::text AND r.job = $2::text AND r.ended_at IS NULL
+SELECT r.id FROM headroom_fleet.runs r WHERE r.account = $1::text AND r.job = $2::text AND r.ended_at IS NULL AND r.adding_at IS NULL
 	AND NOT EXISTS (SELECT 1 FROM headroom_fleet.units u WHERE u.run = r.id AND u.ended_at IS NULL)
 ORDER BY r.id LIMIT 1;
 

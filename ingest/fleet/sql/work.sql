@@ -1,6 +1,13 @@
--- units_add adds the work of a run, stalest first. Args: run, names, regions, places.
+-- units_add adds work of a run, stalest first, unless it has it. Args: run, names, regions, places, how much it has already.
 INSERT INTO headroom_fleet.units (run, work, region, seq, place)
-SELECT $1::bigint, w, r, n, p FROM unnest($2::text[], $3::text[], $4::integer[]) WITH ORDINALITY AS u (w, r, p, n);
+SELECT $1::bigint, w, r, $5::integer + n, p FROM unnest($2::text[], $3::text[], $4::integer[]) WITH ORDINALITY AS u (w, r, p, n)
+ON CONFLICT (run, work) DO NOTHING;
+
+-- units_of_run returns the names of the work of a run. Args: run.
+SELECT work FROM headroom_fleet.units WHERE run = $1::bigint;
+
+-- units_coming reports whether a run of deferred work of a job still gets work. Args: account, job.
+SELECT EXISTS (SELECT 1 FROM headroom_fleet.runs WHERE account = $1::text AND job = $2::text AND ended_at IS NULL AND deferred AND adding_at IS NOT NULL);
 
 -- units_open returns the names of the work of a job that is in a run that has not ended.
 -- Args: account, job.
@@ -9,7 +16,8 @@ WHERE u.ended_at IS NULL AND r.ended_at IS NULL AND r.account = $1::text AND r.j
 
 -- unit_next returns the oldest run that a unit of work is open in. Args: account, job, work.
 SELECT r.id, r.scheduled_at, r.deferred, r.record, r.units, r.state, u.region, u.place, u.tally,
-	(SELECT count(*) FROM headroom_fleet.units n WHERE n.run = r.id AND (n.ended_at IS NULL OR n.outcome IS NOT NULL))
+	CASE WHEN r.state IS NOT NULL THEN 0 WHEN r.adding_at IS NOT NULL THEN r.works
+		ELSE (SELECT count(*) FROM headroom_fleet.units n WHERE n.run = r.id AND (n.ended_at IS NULL OR n.outcome IS NOT NULL)) END
 FROM headroom_fleet.units u JOIN headroom_fleet.runs r ON r.id = u.run
 WHERE u.work = $3::text AND u.ended_at IS NULL AND r.account = $1::text AND r.job = $2::text AND r.ended_at IS NULL
 ORDER BY r.id LIMIT 1;
@@ -42,10 +50,10 @@ WHERE run = $1::bigint AND work = $2::text AND ended_at IS NULL;
 SELECT work, region, tally, outcome, ended_at IS NOT NULL FROM headroom_fleet.units
 WHERE run = $1::bigint AND (ended_at IS NULL OR outcome IS NOT NULL) ORDER BY seq;
 
--- work_queue notes River's job of a unit of work. Args: account, job, work, region, River's
--- job, when it goes on.
+-- work_queue notes River's jobs of units of work. Args: account, job, works, regions, River's
+-- jobs, when they go on.
 INSERT INTO headroom_fleet.works AS w (account, job, work, region, river_job, next_at)
-VALUES ($1::text, $2::text, $3::text, $4::text, $5::bigint, $6::timestamptz)
+SELECT $1::text, $2::text, u.work, u.region, u.river_job, u.next_at FROM unnest($3::text[], $4::text[], $5::bigint[], $6::timestamptz[]) AS u (work, region, river_job, next_at)
 ON CONFLICT (account, job, work) DO UPDATE SET region = excluded.region, river_job = excluded.river_job,
 	next_at = excluded.next_at, why = '', blocked_on = '';
 
@@ -83,16 +91,17 @@ WHERE w.account = $1::text AND w.job = $2::text AND w.next_at < clock_timestamp(
 	AND j.state IN ('scheduled', 'retryable') AND j.scheduled_at > clock_timestamp();
 
 -- works_lost returns work that has to go on and that River has no unfinished job for. Args:
--- account, job, for how long.
+-- account, job, for how long, how much at most.
 SELECT w.work, w.region FROM headroom_fleet.works w LEFT JOIN headroom_fleet.river_job j ON j.id = w.river_job
 WHERE w.account = $1::text AND w.job = $2::text AND w.next_at < clock_timestamp() - $3::interval
-	AND (j.id IS NULL OR j.state IN ('completed', 'cancelled', 'discarded'));
+	AND (j.id IS NULL OR j.state IN ('completed', 'cancelled', 'discarded')) LIMIT $4::integer;
 
--- works_idle lets go of work that a run leaves and nobody works on, and returns it. Args: run.
+-- works_idle lets go of work that a run leaves and nobody works on, and returns it. Args: run, how
+-- much at most.
 SELECT u.work, u.region, u.tally FROM headroom_fleet.units u JOIN headroom_fleet.runs r ON r.id = u.run
 	JOIN headroom_fleet.works w ON w.account = r.account AND w.job = r.job AND w.work = u.work
 	JOIN headroom_fleet.river_job j ON j.id = w.river_job
-WHERE u.run = $1::bigint AND u.ended_at IS NULL AND j.state <> 'running' ORDER BY u.seq FOR UPDATE OF u, j;
+WHERE u.run = $1::bigint AND u.ended_at IS NULL AND j.state <> 'running' ORDER BY u.seq LIMIT $2::integer FOR UPDATE OF u, j;
 
 -- works_all returns all work, with River's jobs. Work that a run deferred says why that run did.
 SELECT w.account, w.job, w.work, w.region, w.river_job, coalesce(j.state::text, ''), w.next_at,
