@@ -144,12 +144,17 @@ func (l *Ledger) setPrices(p *prices) {
 	l.prices.Store(p)
 }
 
+// timersLag is how long a context may need to notice that its deadline has passed.
+const timersLag = 100 * time.Millisecond
+
 // tooLate returns the error of a caller that cancelled or ran out of time, or nil. It says nothing about
 // the store, so it is no outage.
 func tooLate(ctx context.Context, op string) error {
 	err := ctx.Err()
 	if at, ok := ctx.Deadline(); err == nil && ok && !(SystemClock{}).Now().Before(at) {
-		err = context.DeadlineExceeded // a network notices it before the context does
+		// A network notices it before the context does, which knows the cause.
+		_ = SystemClock{}.Sleep(ctx, timersLag)
+		err = context.DeadlineExceeded
 	}
 	if err == nil {
 		return nil
