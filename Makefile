@@ -43,10 +43,11 @@ demo: ## run the whole program against a simulated upstream; needs no key
 
 test: ## run all tests with reduced counts; installs the commands that it NEEDs if missing
 	.ci/need $(NEED)
-	TMPDIR=$$(.ci/scratch) $(MAKE) --no-print-directory -j2 test-main test-others
+	TMPDIR=$$(.ci/scratch) $(MAKE) --no-print-directory test-main test-others
 
-# The two halves run at once, because tests mostly wait. Without -v, go test would not say that
-# the clients of npm are not tested.
+# The two halves do not run at once: on two processors that takes as long, and at a load of 12
+# tests of processes find that others were too slow. Without -v, go test would not say that the
+# clients of npm are not tested.
 test-main:
 	go test -p 3 -timeout $(TIMEOUT) -skip '^TestNodeClients$$' work
 
