@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -14,8 +15,9 @@ import (
 // Clock is the clock of the database. Between two looks at it, the machine's clock counts on.
 // The ticks of all daemons follow it.
 type Clock struct {
-	pool *pgxpool.Pool
-	skew atomic.Int64 // of the machine's clock: positive if it is ahead
+	pool    *pgxpool.Pool
+	machine func() time.Time
+	skew    atomic.Int64 // of the machine's clock: positive if it is ahead
 }
 
 var _ quota.Clock = (*Clock)(nil)
@@ -24,23 +26,45 @@ var _ quota.Clock = (*Clock)(nil)
 func NewClock(ctx context.Context, c *pgcatalog.Catalog) (*Clock, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	k := &Clock{pool: c.Pool()}
+	k := &Clock{pool: c.Pool(), machine: machine}
 	return k, k.look(ctx)
 }
 
-// look reads the database's clock.
+// slow is how long an answer takes that says little about the clocks. A process that is stopped
+// meanwhile would find that its clock is off.
+const slow = time.Second
+
+// look reads the database's clock. A slow answer does not change what is known.
 func (k *Clock) look(ctx context.Context) error {
 	var is time.Time
-	before := machine()
+	before := k.machine()
 	if err := k.pool.QueryRow(ctx, sql("clock")).Scan(&is); err != nil {
 		return err
 	}
-	k.skew.Store(int64(before.Add(machine().Sub(before) / 2).Sub(is)))
+	if took := k.machine().Sub(before); took < slow || k.skew.Load() == 0 {
+		k.skew.Store(int64(before.Add(took / 2).Sub(is)))
+	}
 	return nil
 }
 
+// MaxSkew is by how much the clock of a daemon may differ from the database's. River's leader dates
+// work, and takes it from daemons, by its own clock.
+const MaxSkew = 5 * time.Second
+
+// off says what is wrong with the machine's clock, or nothing.
+func (k *Clock) off() string {
+	skew, is := k.Skew(), "ahead of"
+	if skew < 0 {
+		skew, is = -skew, "behind"
+	}
+	if skew <= MaxSkew {
+		return ""
+	}
+	return fmt.Sprintf("its clock is %s %s the database's; set it, with NTP", skew.Round(time.Second), is)
+}
+
 // Now returns the time of the database.
-func (k *Clock) Now() time.Time { return machine().Add(-k.Skew()).Round(0).UTC() }
+func (k *Clock) Now() time.Time { return k.machine().Add(-k.Skew()).Round(0).UTC() }
 
 // Skew returns by how much the machine's clock is ahead.
 func (k *Clock) Skew() time.Duration { return time.Duration(k.skew.Load()) }

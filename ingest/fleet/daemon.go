@@ -68,6 +68,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 	var side sync.WaitGroup
 	side.Go(func() { f.every(beats, f.o.Timing.Beat, f.beat) })
 	side.Go(func() { f.every(ctx, f.o.Timing.Mend, f.mend) })
+	side.Go(func() { f.every(ctx, f.o.Timing.Gone/4, f.takeOver) })
 	defer func() {
 		quiet()
 		side.Wait()
@@ -86,6 +87,9 @@ func (f *Fleet) Run(ctx context.Context) error {
 		if works {
 			f.halt()
 		}
+		if off := f.clock.off(); off != "" {
+			f.awaitClock(ctx, off)
+		}
 		if works = f.start(ctx, jobs) == nil; works {
 			f.log.Info("works in the fleet", "id", f.id, "jobs", len(jobs))
 			select {
@@ -93,6 +97,9 @@ func (f *Fleet) Run(ctx context.Context) error {
 				f.setStatus("stopping")
 				f.halt()
 			case <-change:
+			case <-f.clockOff(turn):
+				f.halt()
+				works = false
 			case <-stale:
 				f.halt()
 				works = false
@@ -110,6 +117,59 @@ func (f *Fleet) disappear() {
 	last, cancel := context.WithTimeout(context.Background(), parting)
 	defer cancel()
 	_, _ = f.pool.Exec(last, sql("daemon_end"), f.id)
+}
+
+// clockOff returns a channel that is closed when the clock of the machine is off.
+func (f *Fleet) clockOff(ctx context.Context) <-chan struct{} {
+	is := make(chan struct{})
+	go func() {
+		for f.clock.off() == "" {
+			if f.clock.Sleep(ctx, f.o.Timing.Beat) != nil {
+				return
+			}
+		}
+		close(is)
+	}()
+	return is
+}
+
+// awaitClock waits until the clock of the machine is right again.
+func (f *Fleet) awaitClock(ctx context.Context, off string) {
+	f.log.Error("this daemon does no work until its clock is right", "error", off)
+	was := f.Status()
+	for off != "" {
+		f.setStatus(off)
+		if f.clock.Sleep(ctx, f.o.Timing.Beat) != nil {
+			break
+		}
+		off = f.clock.off()
+	}
+	f.setStatus(was)
+}
+
+// takeOver lets work go on that a daemon held which is gone. What such a daemon saves later is
+// refused by the fence. A daemon that cannot reach the database knows of no other whether it is gone.
+func (f *Fleet) takeOver(ctx context.Context) error {
+	if !f.heardFor(f.o.Timing.Gone) || f.stopping().Err() != nil {
+		return nil
+	}
+	jobs, _ := f.inForce()
+	queues := []string{}
+	for _, j := range jobs {
+		if !j.Kind.Runs() {
+			queues = append(queues, queue(j))
+		}
+	}
+	rows, err := f.pool.Query(ctx, sql("work_free"), queues, f.o.Timing.Gone)
+	if err != nil {
+		return err
+	}
+	type work struct{ Job, Work, From string }
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[work])
+	for _, w := range all {
+		f.log.Warn("a daemon is gone; its work goes on here or elsewhere", "job", w.Job, "work", w.Work, "daemon", w.From)
+	}
+	return err
 }
 
 // awaitChange waits until a reload has read another price book.
@@ -174,7 +234,8 @@ func (f *Fleet) every(ctx context.Context, d time.Duration, do func(context.Cont
 }
 
 // beat says that this daemon is alive, and reads the database's clock.
-func (f *Fleet) beat(ctx context.Context) error {
+func (f *Fleet) beat(ctx context.Context) (err error) {
+	defer func() { f.hears(err == nil) }()
 	ctx, cancel := context.WithTimeout(ctx, f.o.Timing.Beat)
 	defer cancel()
 	if err := f.clock.look(ctx); err != nil {
@@ -191,8 +252,31 @@ func (f *Fleet) beat(ctx context.Context) error {
 		names, settings = append(names, j.Name), append(settings, settingsOf(j))
 	}
 	host, _ := os.Hostname()
-	_, err := f.pool.Exec(ctx, sql("daemon_save"), f.id, host, os.Getpid(), f.o.Version, f.o.Revision(), f.Status(), f.clock.Skew().Microseconds(), names, f.spent.Load(), settings)
+	_, err = f.pool.Exec(ctx, sql("daemon_save"), f.id, host, os.Getpid(), f.o.Version, f.o.Revision(), f.Status(), f.clock.Skew().Microseconds(), names, f.spent.Load(), settings)
 	return err
+}
+
+// hears notes whether the database answers.
+func (f *Fleet) hears(answers bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.clock.Now()
+	if !answers {
+		f.heard = time.Time{}
+		return
+	}
+	if f.heard.IsZero() || now.Sub(f.beaten) > f.o.Timing.Gone/2 { // this process was stopped, and the others may have been
+		f.heard = now
+	}
+	f.beaten = now
+}
+
+// heardFor reports whether the database has answered for so long without a break.
+func (f *Fleet) heardFor(d time.Duration) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.clock.Now()
+	return !f.heard.IsZero() && now.Sub(f.heard) >= d && now.Sub(f.beaten) < d/2
 }
 
 // nextTicks are the next times of the schedules, by job and schedule. A reload keeps them.

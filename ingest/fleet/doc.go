@@ -22,6 +22,9 @@
 // River applies the result of a worker by the id of the job alone, so a worker that lost its
 // job must not complete, cancel or snooze it.
 //
+// River takes over work by its age alone, which is that of a whole slice. So each daemon also
+// lets work go on that is held by a daemon which has not been seen for 20 seconds.
+//
 // River deletes finished jobs after a day. Nothing depends on them: the rows of this package
 // say what was done.
 package fleet

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -23,6 +24,11 @@ func (f *Fleet) Insert(ctx context.Context, j *ingest.Job, at time.Time) error {
 func (f *Fleet) Resume(ctx context.Context, j *ingest.Job) error {
 	_, err := f.insert(ctx, j, ingest.Occasion{Deferred: true}, f.clock.Now())
 	return err
+}
+
+// Ahead makes the machine's clock wrong for this process, which must not run yet.
+func (f *Fleet) Ahead(by *atomic.Int64) {
+	f.clock.machine = func() time.Time { return machine().Add(time.Duration(by.Load())) }
 }
 
 // Clock returns the clock of the database.

@@ -79,6 +79,9 @@ type Timing struct {
 	Rescue time.Duration // when a running job counts as lost: a minute after its slice
 	Beat   time.Duration // between two signs of life: 3s
 	Mend   time.Duration // between two looks for blocks that were lifted, and for lost work: 15s
+	// Gone is after which silence a daemon counts as gone, and others go on with its work: 20s.
+	// Programs go on after Rescue, because nothing keeps two of them apart.
+	Gone time.Duration
 	// Silence is how long a run without a daemon waits for a database that does not answer: [Silence]
 	Silence time.Duration
 }
@@ -100,6 +103,8 @@ type Fleet struct {
 	runner *ingest.Runner
 	jobs   []*ingest.Job
 	since  time.Time             // when jobs was set
+	heard  time.Time             // since when the database has answered each beat; zero: it does not
+	beaten time.Time             // when it answered the last one
 	only   *ingest.Job           // of a process that makes one run
 	status string                // for the table of daemons
 	client *river.Client[pgx.Tx] // works the queues, from start to halt
@@ -192,6 +197,7 @@ func New(c *pgcatalog.Catalog, k *Clock, r *ingest.Runner, jobs []*ingest.Job, o
 	t.Rescue = cmp.Or(t.Rescue, t.Slice+f.o.CallTimeout+30*time.Second)
 	t.Beat = cmp.Or(t.Beat, 3*time.Second)
 	t.Mend = cmp.Or(t.Mend, 15*time.Second)
+	t.Gone = cmp.Or(t.Gone, 20*time.Second)
 	t.Silence = cmp.Or(t.Silence, Silence)
 	f.soft, f.stop = context.WithCancel(context.Background())
 	f.hard, f.abort = context.WithCancel(context.Background())

@@ -107,6 +107,9 @@ func (f *Fleet) Report(ctx context.Context, j *ingest.Job, id int64) (rep *inges
 // finished and saved, and work that nobody has begun is deferred.
 func (f *Fleet) Once(ctx context.Context, j *ingest.Job, why ingest.Occasion) (*ingest.Report, error) {
 	f.know(j)
+	if off := f.clock.off(); off != "" {
+		return nil, f.noRun(ctx, j, fmt.Errorf("%w: %s", ErrClock, off))
+	}
 	if err := f.paused(ctx, j); err != nil {
 		return nil, f.noRun(ctx, j, err)
 	}
@@ -199,6 +202,9 @@ func (f *Fleet) paused(ctx context.Context, j *ingest.Job) error {
 
 // Silence is how long a run without a daemon waits for a database that does not answer.
 const Silence = 3 * time.Minute
+
+// ErrClock says that this process must not work.
+var ErrClock = errors.New("the clock of this machine is wrong")
 
 // ErrDatabase says that the database did not answer for long.
 var ErrDatabase = errors.New("the database does not answer")

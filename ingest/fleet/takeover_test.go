@@ -30,8 +30,8 @@ func oneChart() map[string]ingest.Job {
 	return map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "0 0 1 1 *", Regions: []string{"US"}, Pages: manyPages}}
 }
 
-// quick are timings with which lost work is soon taken over. River looks for it every 30 s.
-var quick = fleet.Options{CallTimeout: 2 * time.Second, Timing: fleet.Timing{Slice: 2 * time.Second, Rescue: 5 * time.Second, Mend: time.Second, Beat: time.Second}}
+// quick are timings with which lost work is soon taken over. River would take an hour.
+var quick = fleet.Options{CallTimeout: 2 * time.Second, Timing: fleet.Timing{Slice: 2 * time.Second, Rescue: time.Hour, Gone: 4 * time.Second, Mend: time.Second, Beat: 500 * time.Millisecond}}
 
 // daemon is a daemon in a process of its own. Its path is the address of the upstream and the
 // URL of the database.
@@ -61,12 +61,17 @@ func daemon(path string, begin func() bool, out io.Writer) error {
 }
 
 // TestTakeover takes work away from a process that was killed, and from one that was stopped
-// and wakes up later.
+// and wakes up later. One that is stopped for a moment keeps its work.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
-	for _, wakes := range []bool{false, true} {
-		t.Run(map[bool]string{false: "killed", true: "stopped"}[wakes], func(t *testing.T) {
+	for _, how := range []string{"killed", "stopped", "stopped briefly"} {
+		t.Run(how, func(t *testing.T) {
 			t.Parallel()
+			wakes, briefly := how != "killed", how == "stopped briefly"
+			quick := quick
+			if briefly {
+				quick.Timing.Gone = 0 // as in a fleet
+			}
 			r := newRig(t, 1000, oneChart())
 			r.slow = func() { time.Sleep(200 * time.Millisecond) }
 			r.sim.Inject(youtubesim.Fault{Do: youtubesim.Endless})
@@ -91,7 +96,11 @@ func TestTakeover(t *testing.T) {
 			}
 			had := pages()
 			r.must(leader.Reload(t.Context(), r.runner(c, leader.Clock(), nil), []*ingest.Job{job}, func() error { return nil }))
-			r.eventually("another daemon goes on", func() bool { return pages() > had+1 })
+			if briefly {
+				time.Sleep(5 * time.Second)
+			} else {
+				r.eventually("another daemon goes on", func() bool { return pages() > had+1 })
+			}
 			if wakes {
 				r.must(child.Process.Signal(syscall.SIGCONT))
 			}
@@ -113,8 +122,8 @@ func TestTakeover(t *testing.T) {
 			for _, u := range all {
 				taken = taken || !u.TakenAt.IsZero() && (u.TakenFrom == id || wakes) // one that wakes up may take it back
 			}
-			if !taken {
-				t.Errorf("nothing shows what was taken over from %s: %+v", id, all)
+			if taken == briefly {
+				t.Errorf("taken: %v; nothing shows what was taken over from %s: %+v", taken, id, all)
 			}
 			if n := r.number(c, "SELECT count(*) FROM headroom_fleet.river_job WHERE state IN ('cancelled', 'discarded')"); n != 0 {
 				t.Errorf("%d jobs were cancelled or discarded", n)

@@ -114,3 +114,10 @@ FROM headroom_fleet.works w LEFT JOIN headroom_fleet.river_job j ON j.id = w.riv
 -- cursors_due makes the deferred work of a job due now, in the tables of the catalog. Args: job.
 UPDATE headroom_catalog.cursors SET resume_at = (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, blocked_on = ''
 WHERE job = $1::text AND resume_at > (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
+
+-- work_free makes work available whose daemon has not been seen for long, and returns it with that
+-- daemon. The daemon may only be cut off, and its job still runs: see fence. Args: queues, how long.
+UPDATE headroom_fleet.river_job j SET state = 'available', scheduled_at = clock_timestamp()
+WHERE j.state = 'running' AND j.queue = ANY ($1::text[]) AND j.attempted_at < clock_timestamp() - $2::interval AND NOT EXISTS (
+	SELECT 1 FROM headroom_fleet.daemons d WHERE d.id = j.attempted_by[array_length(j.attempted_by, 1)] AND d.seen_at > clock_timestamp() - $2::interval)
+RETURNING j.args->>'job', j.args->>'work', j.attempted_by[array_length(j.attempted_by, 1)];

@@ -1,0 +1,53 @@
+package fleet_test
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/fleet"
+)
+
+// TestAWrongClock: a daemon whose clock is five minutes ahead neither leads nor works, and says
+// why, until its clock is right.
+func TestAWrongClock(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 100, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "0 0 1 1 *", Regions: []string{"US", "DE", "FR"}, Pages: 1}})
+	c := r.catalog()
+	var ahead atomic.Int64
+	ahead.Store(int64(5 * time.Minute))
+	quick := fleet.Timing{Beat: 200 * time.Millisecond}
+	wrong := r.fleet(c, fleet.Options{Timing: quick})
+	wrong.Ahead(&ahead)
+	r.must(wrong.Beat(t.Context())) // it starts with a clock that it has looked at
+	r.background(wrong.Run)
+	r.eventually("it says why it does not work", func() bool { return strings.Contains(wrong.Status(), "5m0s ahead") })
+	if err := wrong.Reload(t.Context(), r.runner(c, wrong.Clock(), nil), r.config.List(), func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	works := func(f *fleet.Fleet, at time.Time) {
+		t.Helper()
+		r.must(f.Insert(t.Context(), r.job("charts"), at))
+		r.eventually("the run ends", func() bool {
+			return r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE ended_at IS NULL") == 0
+		})
+	}
+	right := r.fleet(r.catalog(), fleet.Options{Timing: quick})
+	stop := r.background(right.Run)
+	works(right, time.Now().Add(-time.Minute))
+	if n := r.number(c, "SELECT count(*) FROM headroom_fleet.river_job WHERE $1 = ANY (attempted_by)", wrong.ID()); n != 0 {
+		t.Errorf("the daemon with the wrong clock worked %d times", n)
+	}
+	if leads, err := wrong.Leads(t.Context()); leads || err != nil {
+		t.Error("the daemon with the wrong clock leads", err)
+	}
+	if _, err := wrong.Once(t.Context(), r.job("charts"), ingest.Occasion{}); err == nil || !strings.Contains(err.Error(), fleet.ErrClock.Error()) {
+		t.Error("it makes a run all the same:", err)
+	}
+	ahead.Store(0)
+	stop()
+	r.eventually("it works again", func() bool { return wrong.Status() == fleet.Running })
+	works(wrong, time.Now())
+}
