@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -64,11 +65,12 @@ func TestMisfire(t *testing.T) {
 		away  time.Duration
 		job   func(*ingest.Job)
 		first time.Duration // after noon: when the first run after being away is
+		said  string        // of the times that have no run
 	}{
-		{"once: what was missed is made up for", 20 * time.Hour, nil, 20 * time.Hour},
-		{"skip: it waits for the next", 20 * time.Hour, func(j *ingest.Job) { j.Misfire = ingest.Skip }, 22 * time.Hour},
-		{"too late: it waits for the next", 20 * time.Hour, func(j *ingest.Job) { j.MaxLateness = time.Hour }, 22 * time.Hour},
-		{"nothing was missed", time.Hour, nil, 4 * time.Hour},
+		{"once: what was missed is made up for", 20 * time.Hour, nil, 20 * time.Hour, "2 times since 2026-11-21 00:00 UTC"},
+		{"skip: it waits for the next", 20 * time.Hour, func(j *ingest.Job) { j.Misfire = ingest.Skip }, 22 * time.Hour, "3 times since 2026-11-21 00:00 UTC"},
+		{"too late: it waits for the next", 20 * time.Hour, func(j *ingest.Job) { j.MaxLateness = time.Hour }, 22 * time.Hour, "3 times since 2026-11-21 00:00 UTC"},
+		{"nothing was missed", time.Hour, nil, 4 * time.Hour, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, 1000, charts(tt.job)) // due at 00, 06, 12 and 18 UTC; it is 20
@@ -86,6 +88,17 @@ func TestMisfire(t *testing.T) {
 			if want := noon.Add(tt.first); !first.Equal(want) {
 				t.Errorf("ran at %s, want %s", first, want)
 			}
+			runs, err := r.catalog.Runs(t.Context(), catalog.RunsQuery{Limit: 100})
+			r.must(err)
+			var said []string
+			for _, run := range runs {
+				if run.State == catalog.Skipped {
+					said = append(said, run.Error)
+				}
+			}
+			if got := strings.Join(said, "; "); (got == "") != (tt.said == "") || !strings.HasPrefix(got, tt.said) || strings.Contains(got, ";") {
+				t.Errorf("the history says %q, want %q", got, tt.said)
+			}
 		})
 	}
 }
@@ -102,7 +115,7 @@ func TestDaemonRuns(t *testing.T) {
 		stop()
 	})
 	r.must(d.Run(ctx))
-	if len(states) != 1 || states[0] != catalog.Done {
+	if len(states) != 1 || states[0] != catalog.Skipped { // the run at noon did its work
 		t.Errorf("runs ended %v", states)
 	}
 }

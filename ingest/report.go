@@ -246,8 +246,11 @@ func (r *Run) Sum(rep *Report) {
 		}
 	}
 	rep.Err = cmp.Or(rep.Err, r.state.Halted)
-	if rep.Err != nil && rep.State == catalog.Done {
+	switch {
+	case rep.Err != nil && rep.State == catalog.Done:
 		rep.State = catalog.Failed
+	case rep.Err == nil && len(rep.Work) == 0 && !rep.Scheduled.IsZero():
+		rep.State = catalog.Skipped
 	}
 	var broken *catalogError
 	if errors.As(rep.Err, &broken) && rep.ResumeAt.IsZero() {
@@ -264,7 +267,11 @@ func (r *Run) Sum(rep *Report) {
 
 // Outcome returns what the catalog records of the run.
 func (r *Report) Outcome() catalog.Outcome {
-	return catalog.Outcome{State: r.State, ResumeAt: r.ResumeAt, Error: message(r.Err)}
+	o := catalog.Outcome{State: r.State, ResumeAt: r.ResumeAt, Error: message(r.Err)}
+	if r.State == catalog.Skipped {
+		o.Error = doneSince
+	}
+	return o
 }
 
 // After does what a run does when all its work has ended.

@@ -160,7 +160,15 @@ func (r *Run) begin(ctx context.Context, lock lease.Lock, why Occasion) (err err
 		}
 	}
 	r.report = Report{Job: r.job.Name, Scheduled: why.Scheduled, Started: r.state.Began}
+	if err := r.skipped(ctx, fence, why.Scheduled); err != nil {
+		return heldIfFenced(err)
+	}
 	r.record, err = r.catalog.Begin(ctx, catalog.Start{Job: r.job.Name, Fence: fence, Scheduled: why.Scheduled})
+	return heldIfFenced(err)
+}
+
+// heldIfFenced is the error of a run that another process has taken over.
+func heldIfFenced(err error) error {
 	if errors.Is(err, catalog.ErrFenced) {
 		return fmt.Errorf("%w: %w", ErrHeld, err)
 	}

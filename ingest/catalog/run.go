@@ -14,13 +14,14 @@ const (
 	Done     State = "done"
 	Deferred State = "deferred" // resumes at its ResumeAt
 	Failed   State = "failed"
+	Skipped  State = "skipped" // it did nothing; its Error says why
 )
 
 // Outcome says how a run, or a unit of work in it, ended.
 type Outcome struct {
 	State    State
 	ResumeAt time.Time // when to resume or retry; zero waits until the job is due
-	Error    string    // why it failed or was deferred
+	Error    string    // why it failed, or was deferred or skipped
 
 	// These are set for a unit of work only.
 	BlockedOn string // the blocked pool that defers it; empty if no block does

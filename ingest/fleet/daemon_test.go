@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/ingest/fleet"
 	"github.com/headroom-quota/headroom/quota/pgstore/testing/pgtest"
 )
@@ -143,10 +144,10 @@ func TestARunWithoutWork(t *testing.T) {
 	r := newRig(t, 100, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "0 0 1 1 *", Regions: []string{"US"}, Pages: 1}})
 	f := r.fleet(r.catalog(), fleet.Options{})
 	due := time.Now().Add(-time.Hour).Truncate(time.Second)
-	for i, want := range []int{1, 0} {
+	for i, want := range []catalog.State{catalog.Done, catalog.Skipped} {
 		rep, err := f.Once(t.Context(), r.job("charts"), ingest.Occasion{Scheduled: due.Add(time.Duration(i) * time.Minute)})
 		r.must(err)
-		if rep.State != "done" || len(rep.Work) != want {
+		if rep.State != want || len(rep.Work) != 1-i {
 			t.Errorf("%s: %v", rep.State, states(rep))
 		}
 	}

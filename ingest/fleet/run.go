@@ -113,7 +113,7 @@ func (s *slice) open(ctx context.Context, tx pgx.Tx) (*unit, error) {
 			case u.tally.Turns == 0 && !s.cursor.CompletedAt.Before(*due): // by another run since it was due
 				_, err = tx.Exec(ctx, sql("units_skip"), account, job, work, s.cursor.CompletedAt, r.id)
 			case fresh && due.Before(late):
-				_, err = tx.Exec(ctx, sql("runs_skip"), account, job, late, r.id)
+				err = s.tooLate(ctx, tx, late, r.id)
 			default:
 				err = errors.ErrUnsupported
 			}
@@ -131,6 +131,21 @@ func (s *slice) open(ctx context.Context, tx pgx.Tx) (*unit, error) {
 		u.saved = u.tally.Units
 		return u, nil
 	}
+}
+
+// tooLate ends the runs that were due before a time, from the first on.
+func (s *slice) tooLate(ctx context.Context, tx pgx.Tx, before time.Time, first int64) error {
+	account, job, _ := s.key()
+	rows, err := tx.Query(ctx, sql("runs_skip"), account, job, before, first)
+	if err != nil {
+		return err
+	}
+	times, err := pgx.CollectRows(rows, pgx.RowTo[time.Time])
+	var late ingest.Skips
+	for _, at := range times {
+		late.Add(at)
+	}
+	return errors.Join(err, s.f.skip(ctx, tx, s.job, late, ingest.TooLate))
 }
 
 // patient is how long a page that was paid for is tried to be saved.

@@ -13,6 +13,7 @@ import (
 	"github.com/riverqueue/river/rivertype"
 
 	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog"
 )
 
 // Args names a unit of work in River's queue.
@@ -82,9 +83,11 @@ func (f *Fleet) insert(ctx context.Context, j *ingest.Job, why ingest.Occasion, 
 			}
 			if busy { // the time was missed
 				todo = nil
-				_, err := tx.Exec(ctx, sql("run_skip"), run)
-				return err
+				return errors.Join(f.skip(ctx, tx, j, ingest.Skips{Times: 1, Last: *scheduled}, ingest.StillBusy), exec(ctx, tx, "run_skip", run))
 			}
+		}
+		if err := f.missed(ctx, tx, j, scheduled); err != nil {
+			return err
 		}
 		return f.addWork(ctx, tx, j, run, 0, todo[:min(batch, len(todo))], why, start)
 	})
@@ -96,6 +99,37 @@ func (f *Fleet) insert(ctx context.Context, j *ingest.Job, why ingest.Occasion, 
 		err = f.addRest(ctx, j, run, batch, todo[batch:], why, start)
 	}
 	return run, err
+}
+
+// missed records the times of the schedule that have no run, up to this one.
+func (f *Fleet) missed(ctx context.Context, tx pgx.Tx, j *ingest.Job, at *time.Time) error {
+	if at == nil {
+		return nil
+	}
+	var last *time.Time
+	if err := tx.QueryRow(ctx, sql("run_before"), account(j), j.Name, *at).Scan(&last); err != nil || last == nil {
+		return err
+	}
+	return f.skip(ctx, tx, j, j.Skips(*last, *at), ingest.NobodyThere)
+}
+
+// skip records times of the schedule that were skipped.
+func (f *Fleet) skip(ctx context.Context, tx pgx.Tx, j *ingest.Job, s ingest.Skips, why string) error {
+	if s.Times == 0 {
+		return nil
+	}
+	in := f.catalog.In(tx)
+	id, err := in.Add(ctx, j.Name, s.Last)
+	if err != nil {
+		return err
+	}
+	return in.Join(id, j.Name, catalog.Fence{}).End(ctx, s.Outcome(why))
+}
+
+// exec executes a statement of this package.
+func exec(ctx context.Context, tx pgx.Tx, name string, args ...any) error {
+	_, err := tx.Exec(ctx, sql(name), args...)
+	return err
 }
 
 // addRest adds the rest of the work of a run that has some already. If this process ends or is cut off, another daemon

@@ -65,6 +65,9 @@ func TestTicksOnce(t *testing.T) {
 	if n := r.sim.Counts().Total().Calls; n != 2 {
 		t.Errorf("%d calls for one pass of 2 units of work", n)
 	}
+	if n := r.number(c, "SELECT count(*) FROM headroom_catalog.runs WHERE state = 'skipped' AND error = 'an earlier run did its work after it was due'"); n != count-1 {
+		t.Errorf("the history says of %d runs that they were skipped; one of %d did the work", n, count)
+	}
 }
 
 // TestRunsThatAreTooLate end without a call, all at once, and the next one in time is worked.
@@ -84,6 +87,9 @@ func TestRunsThatAreTooLate(t *testing.T) {
 	r.eventually("late runs end", over)
 	if n, begun := r.sim.Counts().Total().Calls, r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE state IS NOT NULL"); n != 0 || begun != 0 {
 		t.Errorf("%d calls and %d runs for times that are too long ago", n, begun)
+	}
+	if n := r.number(c, "SELECT count(*) FROM headroom_catalog.runs WHERE state = 'skipped' AND error LIKE '20 times since % too late%'"); n != 1 {
+		t.Errorf("%d records of the history say that 20 runs were too late", n)
 	}
 	r.must(f.Insert(t.Context(), r.job("charts"), now.Add(-30*time.Minute)))
 	r.eventually("the run in time ends", over)

@@ -18,6 +18,9 @@ SELECT EXISTS (SELECT 1 FROM headroom_fleet.runs WHERE account = $1::text AND jo
 -- run_last returns the last time of the schedule that has a run. Args: account, job, the time now.
 SELECT max(scheduled_at) FROM headroom_fleet.runs WHERE account = $1::text AND job = $2::text AND scheduled_at <= $3::timestamptz;
 
+-- run_before returns the last time of the schedule before another that has a run. Args: account, job, time.
+SELECT max(scheduled_at) FROM headroom_fleet.runs WHERE account = $1::text AND job = $2::text AND scheduled_at < $3::timestamptz;
+
 -- run_busy reports whether another run of the job has not ended. Args: account, job, run.
 SELECT EXISTS (SELECT 1 FROM headroom_fleet.runs WHERE account = $1::text AND job = $2::text AND id <> $3::bigint AND ended_at IS NULL);
 
@@ -43,7 +46,7 @@ UPDATE headroom_fleet.runs SET adding_by = $3::text, adding_at = clock_timestamp
 -- run_skip ends a run that got no work. Args: run.
 UPDATE headroom_fleet.runs SET ended_at = clock_timestamp() WHERE id = $1::bigint;
 
--- runs_skip ends the runs of a job that are too late and were never begun, and their work.
+-- runs_skip ends the runs of a job that are too late and were never begun, and their work. It returns their times.
 -- Args: account, job, before which time of the schedule it is too late, the
 -- first of these runs. Runs are locked in the order of their ids, here as everywhere.
 WITH late AS (
@@ -51,7 +54,7 @@ WITH late AS (
 	WHERE account = $1::text AND job = $2::text AND id >= $4::bigint AND ended_at IS NULL AND state IS NULL AND scheduled_at < $3::timestamptz
 	ORDER BY id FOR UPDATE
 ), skipped AS (UPDATE headroom_fleet.units SET ended_at = clock_timestamp() WHERE run IN (SELECT id FROM late) AND ended_at IS NULL)
-UPDATE headroom_fleet.runs SET ended_at = clock_timestamp() WHERE id IN (SELECT id FROM late);
+UPDATE headroom_fleet.runs SET ended_at = clock_timestamp() WHERE id IN (SELECT id FROM late) RETURNING scheduled_at;
 
 -- run_begin begins a run. Args: run, run in the catalog, state.
 UPDATE headroom_fleet.runs SET record = $2::bigint, state = $3::jsonb WHERE id = $1::bigint;

@@ -65,6 +65,8 @@ func summary(j *ingest.Job, rep *ingest.Report, err error, now time.Time) *RunVi
 	r.Units, r.code = rep.Units, console.ReportCode(rep)
 	if rep.Err != nil {
 		r.Error = rep.Err.Error()
+	} else if rep.State == catalog.Skipped {
+		r.Error = rep.Outcome().Error
 	}
 	if r.NextAt = rep.ResumeAt; r.NextAt.IsZero() {
 		r.NextAt = due

@@ -71,7 +71,7 @@ func (r *readings) job(ctx context.Context, src *view.Sources, j *ingest.Job) er
 
 // run adds the last run of a job.
 func (r *readings) run(last *catalog.RunRecord, j *ingest.Job) {
-	for _, state := range []catalog.State{catalog.Running, catalog.Done, catalog.Deferred, catalog.Failed} {
+	for _, state := range []catalog.State{catalog.Running, catalog.Done, catalog.Deferred, catalog.Failed, catalog.Skipped} {
 		is := 0.0
 		if last.State == state {
 			is = 1

@@ -139,6 +139,7 @@ func (s *state) mark(c *svg.Canvas, r *catalog.RunRecord, x func(time.Time) floa
 	case catalog.Failed:
 		const a, b = 2.2, 6.5
 		c.Polygon("bad", hint, cross(x1, y, a, b)...)
+	case catalog.Skipped: // nothing ran
 	case catalog.Running:
 		c.Bar(x1, y-7, x2-x1, 14, "running", hint)
 	default:
@@ -168,8 +169,8 @@ func (s *state) runsInWords() string {
 	for i := range s.runs {
 		n[s.runs[i].State]++
 	}
-	return fmt.Sprintf("%s: %d done, %d deferred, %d failed, %d under way. The table below has the latest.", count(int64(len(s.runs)), "run"),
-		n[catalog.Done], n[catalog.Deferred], n[catalog.Failed], n[catalog.Running])
+	return fmt.Sprintf("%s: %d done, %d deferred, %d failed, %d skipped, %d under way. The table below has the latest.", count(int64(len(s.runs)), "run"),
+		n[catalog.Done], n[catalog.Deferred], n[catalog.Failed], n[catalog.Skipped], n[catalog.Running])
 }
 
 // shorten cuts a name so that it fits beside a timeline.

@@ -64,6 +64,8 @@ func (s *state) whyRun(r *catalog.RunRecord) any {
 		}
 	case r.State == catalog.Failed:
 		says = say("It ended before its work was done")
+	case r.State == catalog.Skipped:
+		says = say(r.Error)
 	}
 	if says == nil {
 		return nil

@@ -57,7 +57,7 @@ type Reason struct {
 func StateOf(s catalog.State) State {
 	level := Warn
 	switch s {
-	case catalog.Done, catalog.Running:
+	case catalog.Done, catalog.Running, catalog.Skipped:
 		level = Good
 	case catalog.Failed:
 		level = Bad
