@@ -182,23 +182,28 @@ func (b *Board) Resume(ctx context.Context, account, job string) error {
 // pause changes our row of the pause, and then River's queue if a daemon works it.
 func (b *Board) pause(ctx context.Context, statement, account, job string, queue func(context.Context, string, *river.QueuePauseOpts) error) error {
 	account = cmp.Or(account, quota.DefaultAccount)
-	if _, err := b.pool.Exec(ctx, sql(statement), account, job); err != nil {
-		return err
-	}
-	if err := queue(ctx, queueName(account, job), nil); !errors.Is(err, rivertype.ErrNotFound) {
-		return err
-	}
-	return nil
+	return b.bounded(ctx, func(ctx context.Context) error {
+		if _, err := b.pool.Exec(ctx, sql(statement), account, job); err != nil {
+			return err
+		}
+		if err := queue(ctx, queueName(account, job), nil); !errors.Is(err, rivertype.ErrNotFound) {
+			return err
+		}
+		return nil
+	})
 }
 
 // Retry lets the work of a job that waits go on now, and returns how much there was. The ledger
 // may defer it again.
 func (b *Board) Retry(ctx context.Context, account, job string) (n int, err error) {
-	for try := 1; ; try++ {
-		if n, err = b.retry(ctx, cmp.Or(account, quota.DefaultAccount), job); try == exclusion || !excluded(err) {
-			return n, err
+	err = b.bounded(ctx, func(ctx context.Context) error {
+		for try := 1; ; try++ {
+			if n, err = b.retry(ctx, cmp.Or(account, quota.DefaultAccount), job); try == exclusion || !excluded(err) {
+				return err
+			}
 		}
-	}
+	})
+	return n, err
 }
 
 func (b *Board) retry(ctx context.Context, account, job string) (n int, err error) {

@@ -94,7 +94,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 			f.log.Info("works in the fleet", "id", f.id, "jobs", len(jobs))
 			select {
 			case <-ctx.Done():
-				f.setStatus("stopping")
+				f.setStatus(stopping)
 				f.halt()
 			case <-change:
 			case <-f.clockOff(turn):

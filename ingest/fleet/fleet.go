@@ -121,6 +121,9 @@ type Fleet struct {
 // Running is the status of a daemon that works.
 const Running = "running"
 
+// stopping is the status of a daemon that was told to stop.
+const stopping = "stopping"
+
 // Migrate makes or upgrades the tables of the fleet, and River's. One process at a time does.
 func Migrate(ctx context.Context, c *pgcatalog.Catalog) error {
 	schema := &pgschema.Schema{Name: schemaName, Steps: pgschema.Read(schemaFiles)}

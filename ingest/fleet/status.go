@@ -16,28 +16,49 @@ type Status struct {
 	// Behind is how many bytes of the database's log its slowest replica lacks. It is nil if
 	// the database has no replica, or does not show them to its user.
 	Behind *int64 `json:"replication_behind_bytes"`
+	// Locks keep the daemons from working.
+	Locks []Lock `json:"locks"`
+	// Findings say what needs attention, the worst first.
+	Findings []Finding `json:"findings"`
 }
 
-// Status reads what the fleet does now.
+// statusWithin is how long reading the tables may take, less than a page waits.
+const statusWithin = 3 * time.Second
+
+// Status reads what the fleet does now. If a lock keeps it from that, the error is a [LockedError].
 func (b *Board) Status(ctx context.Context) (s Status, err error) {
-	if s.Daemons, err = b.Daemons(ctx); err != nil {
+	if s.Locks, err = b.Locks(ctx); err != nil {
 		return s, err
+	}
+	soon, cancel := context.WithTimeout(ctx, statusWithin)
+	defer cancel()
+	if err := b.read(soon, &s); err != nil {
+		return s, b.orLocked(ctx, err)
+	}
+	s.Judge()
+	return s, nil
+}
+
+// read reads the tables.
+func (b *Board) read(ctx context.Context, s *Status) (err error) {
+	if s.Daemons, err = b.Daemons(ctx); err != nil {
+		return err
 	}
 	if s.Units, err = b.Units(ctx); err != nil {
-		return s, err
+		return err
 	}
 	if s.Ledgers, err = b.catalog.Ledgers(ctx); err != nil {
-		return s, err
+		return err
 	}
 	paused, err := b.Paused(ctx, s.Units)
 	if err != nil {
-		return s, err
+		return err
 	}
 	for i := range s.Units {
 		u := &s.Units[i]
 		u.Paused = paused[[2]string{u.Account, u.Job}]
 	}
-	return s, b.pool.QueryRow(ctx, sql("replication")).Scan(&s.Behind)
+	return b.pool.QueryRow(ctx, sql("replication")).Scan(&s.Behind)
 }
 
 // Held returns the units that a daemon works on.

@@ -1,6 +1,8 @@
 package fleet_test
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -63,4 +65,40 @@ func TestStatus(t *testing.T) {
 	if s := status(); s.Behind == nil || *s.Behind < 1_000_000 {
 		t.Errorf("a replica that is not connected is behind by %v", s.Behind)
 	}
+}
+
+// TestALockIsNamed: what a lock on a table stops says who has the lock, at once.
+func TestALockIsNamed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 100, oneChart())
+	c := r.catalog()
+	board, err := fleet.NewBoard(c)
+	r.must(err)
+	r.must(board.CheckQueue(t.Context()))
+	lock, err := r.catalog().Pool().Begin(t.Context())
+	r.must(err)
+	names := func(err error) {
+		t.Helper()
+		locked, is := errors.AsType[*fleet.LockedError](err)
+		if !is || len(locked.Locks) != 1 || locked.Locks[0].Table != "headroom_fleet.river_job" || !strings.Contains(locked.Locks[0].Query, "LOCK TABLE") || !strings.Contains(err.Error(), "pg_terminate_backend(") {
+			t.Errorf("the error does not name the lock: %v", err)
+		}
+	}
+	// This one lets others read.
+	_, err = lock.Exec(t.Context(), "LOCK TABLE headroom_fleet.river_job IN EXCLUSIVE MODE")
+	r.must(err)
+	names(board.CheckQueue(t.Context()))
+	is, err := board.Status(t.Context())
+	r.must(err)
+	if len(is.Locks) != 1 || len(is.Findings) == 0 || !is.Findings[0].Bad || !strings.Contains(is.Findings[0].Text, "has been locked for") {
+		t.Errorf("the lock is %+v, and the findings %+v", is.Locks, is.Findings)
+	}
+	_, err = lock.Exec(t.Context(), "LOCK TABLE headroom_fleet.river_job")
+	r.must(err)
+	_, err = board.Status(t.Context())
+	names(err)
+	_, err = board.Retry(t.Context(), "", "charts")
+	r.must(err) // it has no work, so it needs no lock
+	r.must(lock.Rollback(t.Context()))
+	r.must(board.CheckQueue(t.Context()))
 }

@@ -47,11 +47,15 @@ A fleet needs the setting database. docs/fleet.md describes how to move to one.`
 	return cmd
 }
 
-// writeFleet prints the tables of a fleet.
+// writeFleet prints what needs attention, and the tables of a fleet.
 func writeFleet(s *console.Sheet, status *fleet.Status, all bool) {
-	if len(status.Daemons) == 0 {
-		s.Line("No daemon is running.\nTo start one: ingestor run")
-	} else {
+	for _, f := range status.Findings {
+		s.Line("%s", f.Text)
+	}
+	if len(status.Daemons) > 0 {
+		if len(status.Findings) > 0 {
+			s.Line("")
+		}
 		s.View(view.DaemonTable(status))
 	}
 	if work := view.UnitTable(status, all); len(work.Rows) > 0 {
@@ -81,7 +85,11 @@ func withFleet(a *session.Session, cmd *cobra.Command, f func(context.Context, *
 		if err != nil {
 			return err
 		}
-		return f(ctx, b)
+		err = f(ctx, b)
+		if _, locked := errors.AsType[*fleet.LockedError](err); locked {
+			return session.UnopenedDatabase(err)
+		}
+		return err
 	})
 }
 

@@ -14,6 +14,8 @@ var (
 	fleetUp = gauge("ingestor_fleet_up", "Whether the state of the fleet could be read.")
 
 	fleetDaemons = gauge("ingestor_fleet_daemons", "Daemons that were seen in the last seconds.")
+	fleetSilent  = gauge("ingestor_fleet_silent_daemons", "Daemons that did not end by themselves and have not been seen for some seconds. They are forgotten after a day.")
+	fleetLocks   = gauge("ingestor_fleet_locks", "Locks on tables of the fleet that keep the daemons from working.")
 	fleetLeader  = gauge("ingestor_fleet_leader", "Whether one of the daemons leads: it wakes deferred work and takes over lost work.")
 	fleetSkew    = gauge("ingestor_fleet_clock_skew_seconds", "By how much the worst clock of a daemon differs from the database's.")
 	fleetUnits   = gauge("ingestor_fleet_work", "Units of work of the job in this state.", "job", "state")
@@ -39,6 +41,8 @@ func readFleet(ctx context.Context, src *view.Sources) (r readings, err error) {
 	}
 	n, leader, skew := s.Alive()
 	r.add(fleetDaemons, float64(n))
+	r.add(fleetSilent, float64(len(s.Daemons)-n))
+	r.add(fleetLocks, float64(len(s.Locks)))
 	r.add(fleetLeader, truth(leader))
 	r.add(fleetSkew, skew.Seconds())
 	if s.Behind != nil {

@@ -127,10 +127,14 @@ func OpenBoard(ctx context.Context, c AnyCatalog) (*fleet.Board, error) {
 	if !ok {
 		return nil, nil //nolint:nilnil // there is none
 	}
-	if err := fleet.Migrate(ctx, shared); err != nil {
+	board, err := fleet.NewBoard(shared)
+	if err != nil {
+		return nil, err
+	}
+	if err := board.Migrate(ctx); err != nil {
 		return nil, UnopenedDatabase(err)
 	}
-	return fleet.NewBoard(shared)
+	return board, nil
 }
 
 // Cursors reads the positions of jobs and forgets them.

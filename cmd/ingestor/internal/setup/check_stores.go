@@ -228,14 +228,22 @@ func (f *findings) checkFleet(ctx context.Context, s *settings.Settings, c sessi
 	if err != nil {
 		return nil, err
 	}
-	daemons, err := board.Daemons(ctx)
+	if err := board.CheckQueue(ctx); err != nil {
+		return nil, session.UnopenedDatabase(err)
+	}
+	is, err := board.Status(ctx)
 	if err != nil {
-		return nil, err
+		return nil, session.UnopenedDatabase(err)
 	}
 	hosts := map[string]bool{}
-	for i := range daemons {
-		if d := &daemons[i]; d.Alive() {
+	for i := range is.Daemons {
+		if d := &is.Daemons[i]; d.Alive() {
 			hosts[d.Host] = true
+		}
+	}
+	if len(is.Daemons) > 0 { // else nobody has begun
+		for _, found := range is.Findings {
+			f.warn("fleet", "%s", found.Text)
 		}
 	}
 	if n := len(hosts); n > s.FleetSize && s.Allowance() > 0 {

@@ -19,7 +19,10 @@ type board struct {
 	err error
 }
 
-func (b *board) Status(context.Context) (fleet.Status, error) { return b.is, b.err }
+func (b *board) Status(context.Context) (fleet.Status, error) {
+	b.is.Judge()
+	return b.is, b.err
+}
 
 // TestFleetPage: the page of a fleet shows every daemon, what each holds and spent, and the
 // work that is queued, deferred or taken over.
@@ -64,7 +67,7 @@ func TestFleetPage(t *testing.T) {
 		return a
 	}
 	a := reads("/fleet", "berlin-1", "1,234", "trending US", "silent for 1m0s", "the pool is shut</bdi>. Resumes at", `<a href="/fleet" aria-current="true">Fleet</a>`, "&lt;b&gt;oslo&lt;/b&gt;",
-		"1 daemon. Units of work: 1 running, 1 queued, 1 deferred, 1 idle", "ingestor fleet resume search")
+		"1 daemon. Units of work: 1 running, 1 queued, 1 deferred, 1 idle", "ingestor fleet resume search", "Daemons are silent: &lt;b&gt;oslo&lt;/b&gt; for 1m0s")
 	if strings.Contains(a.body, ">IT<") || strings.Contains(a.body, "No daemon") {
 		t.Errorf("too much is shown:\n%s", a.body)
 	}
@@ -72,7 +75,9 @@ func TestFleetPage(t *testing.T) {
 	shown.is.Daemons = shown.is.Daemons[1:]
 	reads("/fleet", "No daemon is alive")
 	shown.is.Daemons[0].Silent = 0
-	reads("/fleet", "No daemon leads", "differs from the database&#39;s by 4 s")
+	reads("/fleet", "No daemon leads", "differs from the database&#39;s by 4s")
+	shown.err = &fleet.LockedError{Locks: []fleet.Lock{{Table: "headroom_fleet.river_job", PID: 4711}}, Err: errors.New("gone")}
+	reads("/fleet", "headroom_fleet.river_job has been locked", "pg_terminate_backend(4711)")
 	shown.err = errors.New("gone")
 	if a := reads("/fleet", "cannot be read now"); strings.Contains(a.body, "berlin") {
 		t.Error("an old status is shown")

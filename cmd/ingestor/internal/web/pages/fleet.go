@@ -2,9 +2,8 @@ package pages
 
 import (
 	"context"
+	"errors"
 	"net/http"
-	"slices"
-	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest/fleet"
@@ -43,6 +42,12 @@ func (b *Board) Fleet(w http.ResponseWriter, r *http.Request) {
 			b.log.Warn("show the fleet", "error", err)
 		}
 		p.Notes = []note{{bad, say("The database cannot be read now, so nothing is known of the fleet. To see why: ingestor check"), ""}}
+		if locked, is := errors.AsType[*fleet.LockedError](err); is {
+			p.Notes = nil
+			for _, l := range locked.Locks {
+				p.Notes = append(p.Notes, note{bad, say(l.String()), ""})
+			}
+		}
 		b.show(w, r, http.StatusOK, "fleet", p)
 		return
 	}
@@ -62,30 +67,14 @@ func (b *Board) Fleet(w http.ResponseWriter, r *http.Request) {
 	b.show(w, r, http.StatusOK, "fleet", p)
 }
 
-// badClock is a difference of clocks from which a page mentions it.
-const badClock = time.Second
-
 // fleetNotes says what needs attention, or that nothing does.
 func fleetNotes(is *fleet.Status) (all []note) {
-	alive, leads, skew := is.Alive()
-	switch {
-	case alive == 0:
-		all = append(all, note{bad, say("No daemon is alive, so no job runs. To start one: ingestor run"), ""})
-	case !leads:
-		all = append(all, note{warn, say("No daemon leads, so deferred work and the work of lost daemons waits. Another one leads within about 20 s"), ""})
-	}
-	if skew >= badClock {
-		all = append(all, note{warn, say("The clock of a daemon differs from the database's by ", span(skew), ". Run NTP on all machines"), ""})
-	}
-	var paused []string
-	for i := range is.Units {
-		if u := &is.Units[i]; u.Paused {
-			paused = append(paused, u.Job)
+	for _, f := range is.Findings {
+		how := warn
+		if f.Bad {
+			how = bad
 		}
-	}
-	slices.Sort(paused)
-	for _, job := range slices.Compact(paused) {
-		all = append(all, note{warn, say(job, " is paused on all machines. To resume it: ingestor fleet resume ", job), ""})
+		all = append(all, note{how, say(f.Text), ""})
 	}
 	if all == nil {
 		all = []note{{good, say("A daemon leads, no job is paused, and the clocks agree"), ""}}

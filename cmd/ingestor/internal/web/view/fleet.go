@@ -34,6 +34,12 @@ func FleetStatus(s fleet.Status) fleet.Status {
 	if s.Ledgers == nil {
 		s.Ledgers = []pgcatalog.Ledger{}
 	}
+	if s.Locks == nil {
+		s.Locks = []fleet.Lock{}
+	}
+	if s.Findings == nil {
+		s.Findings = []fleet.Finding{}
+	}
 	return s
 }
 

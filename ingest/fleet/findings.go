@@ -1,0 +1,167 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Finding is something of a fleet that a person should know.
+type Finding struct {
+	Bad  bool   `json:"bad"` // work stops; else it may
+	Text string `json:"text"`
+}
+
+// badClock is a difference of clocks that is worth a finding.
+const badClock = time.Second
+
+// Judge sets the findings: what needs attention, the worst first.
+func (s *Status) Judge() {
+	var all []Finding
+	find := func(bad bool, format string, args ...any) {
+		all = append(all, Finding{bad, fmt.Sprintf(format, args...)})
+	}
+	for _, l := range s.Locks {
+		find(true, "%s", l)
+	}
+	alive, leads, skew := s.Alive()
+	switch {
+	case alive == 0:
+		find(true, "No daemon is alive, so jobs run only where a timer starts them. To start one: ingestor run")
+	case !leads:
+		find(false, "No daemon leads, so deferred work waits. Another one leads within about 20 s")
+	}
+	var silent []string
+	for i := range s.Daemons {
+		d := &s.Daemons[i]
+		switch {
+		case !d.Alive():
+			silent = append(silent, fmt.Sprintf("%s for %s", d.ID, d.Silent.Truncate(time.Second)))
+		case d.State != Running && d.State != stopping:
+			find(false, "%s does no work: %s", d.ID, d.State)
+		}
+	}
+	if n := len(silent); n > 0 {
+		const most = 3
+		if n > most {
+			silent = append(silent[:most], fmt.Sprintf("%d more", n-most))
+		}
+		find(alive == 0, "Daemons are silent: %s. Look whether their machines are up. The others go on with their work; they are forgotten after a day", strings.Join(silent, ", "))
+	}
+	if skew >= badClock {
+		find(false, "The clock of a daemon differs from the database's by %s. Run NTP on all machines", skew.Round(time.Second))
+	}
+	for _, job := range s.paused() {
+		find(false, "%s is paused on all machines. To resume it: ingestor fleet resume %s", job, job)
+	}
+	slices.SortStableFunc(all, func(a, b Finding) int {
+		switch {
+		case a.Bad == b.Bad:
+			return 0
+		case a.Bad:
+			return -1
+		}
+		return 1
+	})
+	s.Findings = all
+}
+
+// paused returns the names of paused jobs.
+func (s *Status) paused() (names []string) {
+	for i := range s.Units {
+		if u := &s.Units[i]; u.Paused {
+			names = append(names, u.Job)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Lock is a lock on a table of the fleet that keeps the daemons from working.
+type Lock struct {
+	Table   string        `json:"table"`
+	PID     int           `json:"pid"` // of the database's process that has it
+	User    string        `json:"user"`
+	Program string        `json:"program"`
+	For     time.Duration `json:"for_ns"`
+	Query   string        `json:"query"` // its last
+}
+
+func (l Lock) String() string {
+	return fmt.Sprintf("The table %s has been locked for %s by process %d of the database (user %s, %s): %.80q. To end that process, in psql: SELECT pg_terminate_backend(%d);",
+		l.Table, l.For.Round(time.Second), l.PID, l.User, l.Program, l.Query, l.PID)
+}
+
+// locksWithin is how long a look for locks may take. It reads no table that could be locked.
+const locksWithin = 2 * time.Second
+
+// Locks returns the locks that have kept the daemons from working for more than a second.
+func (b *Board) Locks(ctx context.Context) ([]Lock, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), locksWithin)
+	defer cancel()
+	rows, err := b.pool.Query(ctx, sql("locks"))
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (l Lock, err error) {
+		var seconds float64
+		err = row.Scan(&l.Table, &l.PID, &l.User, &l.Program, &seconds, &l.Query)
+		l.For = time.Duration(seconds * float64(time.Second))
+		return l, err
+	})
+}
+
+// bounded does something for a person, who gets to know what keeps the database from answering.
+func (b *Board) bounded(ctx context.Context, do func(context.Context) error) error {
+	soon, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	return b.orLocked(ctx, do(soon))
+}
+
+// CheckQueue returns an error if the tables cannot be written now, as daemons write them. It writes nothing.
+func (b *Board) CheckQueue(ctx context.Context) error {
+	soon, cancel := context.WithTimeout(ctx, locksWithin)
+	defer cancel()
+	err := pgx.BeginFunc(soon, b.pool, func(tx pgx.Tx) error {
+		_, err := tx.Exec(soon, sql("queue_write"))
+		return err
+	})
+	return b.orLocked(ctx, err)
+}
+
+// Migrate makes the tables of the fleet.
+func (b *Board) Migrate(ctx context.Context) error {
+	return b.bounded(ctx, func(ctx context.Context) error { return Migrate(ctx, b.catalog) })
+}
+
+// orLocked returns an error of the database, or who locked it out.
+func (b *Board) orLocked(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	locks, _ := b.Locks(ctx) // else the error says what is known
+	if len(locks) == 0 {
+		return err
+	}
+	return &LockedError{locks, err}
+}
+
+// LockedError says which locks keep the database from answering.
+type LockedError struct {
+	Locks []Lock
+	Err   error
+}
+
+func (e *LockedError) Error() string {
+	var all []string
+	for _, l := range e.Locks {
+		all = append(all, l.String())
+	}
+	return strings.Join(all, "\n")
+}
+
+func (e *LockedError) Unwrap() error { return e.Err }
