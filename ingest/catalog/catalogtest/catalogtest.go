@@ -39,6 +39,8 @@ type Catalog interface {
 	AddRefusals(ctx context.Context, all []catalog.Refusal) error
 	Note(ctx context.Context, a *catalog.Action) error
 	Actions(ctx context.Context, limit int) ([]catalog.Action, error)
+	Slate(ctx context.Context, name string) (text string, version int64, err error)
+	SetSlate(ctx context.Context, name, text string, version int64) (written bool, err error)
 	Ready(ctx context.Context) error
 	Dump(ctx context.Context, w io.Writer, o *catalog.DumpOptions) error
 	Check(ctx context.Context) ([]string, error)
@@ -79,6 +81,7 @@ func Run(t *testing.T, h *Harness) {
 		{"days", h.testDays},
 		{"refusals", h.testRefusals},
 		{"actions", h.testActions},
+		{"slate", h.testSlate},
 		{"fence", h.testFence},
 		{"aging", h.testAging},
 		{"statistics_can_be_kept_longer", h.testStatisticsCanBeKeptLonger},

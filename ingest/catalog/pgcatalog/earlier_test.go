@@ -20,12 +20,14 @@ import (
 // These take a file, and a database, back to the version before, the latest first.
 var (
 	filesBefore = [][]string{
+		{"DROP TABLE slates"},
 		{"DROP TABLE refusals"},
 		{"DROP TABLE actions", "DROP TABLE pool_days", "ALTER TABLE run_work DROP COLUMN cause", "ALTER TABLE run_work DROP COLUMN pool", "ALTER TABLE run_work DROP COLUMN refused"},
 		{"DROP TABLE ledger"},
 		{"ALTER TABLE cursors DROP COLUMN blocked_on"},
 	}
 	databasesBefore = [][]string{
+		{"DROP TABLE headroom_catalog.slates"},
 		{"DROP TABLE headroom_catalog.ledgers"},
 		{"DROP TABLE headroom_catalog.refusals"},
 		{"DROP TABLE headroom_catalog.actions", "DROP TABLE headroom_catalog.pool_days", "ALTER TABLE headroom_catalog.run_work DROP COLUMN cause, DROP COLUMN pool, DROP COLUMN refused"},

@@ -78,3 +78,7 @@ INSERT INTO actions (at, who, what, target, detail) VALUES (?1, ?2, ?3, ?4, ?5);
 
 -- actions_expire keeps the latest of the actions. Args: number.
 DELETE FROM actions WHERE id <= (SELECT max(id) FROM actions) - ?1;
+
+-- slate_set writes a text that processes share, if it has a version. Args: name, text, version.
+INSERT INTO slates (name, text, version) VALUES (?1, ?2, 1)
+ON CONFLICT (name) DO UPDATE SET text = excluded.text, version = version + 1 WHERE version = ?3;

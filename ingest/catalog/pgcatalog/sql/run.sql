@@ -112,3 +112,10 @@ DELETE FROM headroom_catalog.actions WHERE id <= (SELECT max(id) FROM headroom_c
 
 -- actions_find returns the latest actions. Args: limit.
 SELECT at, who, what, target, detail FROM headroom_catalog.actions ORDER BY id DESC LIMIT $1::bigint;
+
+-- slate_get returns a text that processes share. Args: name.
+SELECT text, version FROM headroom_catalog.slates WHERE name = $1::text;
+
+-- slate_set writes a text that processes share, if it has a version. Args: name, text, version.
+INSERT INTO headroom_catalog.slates AS s (name, text, version) VALUES ($1::text, $2::text, 1)
+ON CONFLICT (name) DO UPDATE SET text = excluded.text, version = s.version + 1 WHERE s.version = $3::bigint;
