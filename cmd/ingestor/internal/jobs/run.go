@@ -15,6 +15,7 @@ import (
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/counting"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/notify"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
 	"github.com/headroom-quota/headroom/ingest"
@@ -194,8 +195,11 @@ func runJobs(a *session.Session, cmd *cobra.Command, f *runFlags) (err error) {
 		watched.close()
 		return err
 	}
-	all := runOnce(ctx, a, w, jobs, f)
+	pings := notify.NewPinger(func() string { return s.Ping }, a.Log)
+	all := runOnce(ctx, a, w, jobs, f, pings)
 	watched.close()
+	lookOnce(ctx, a, w)
+	pings.Wait(lastWords)
 	return leave(a, w, file, all)
 }
 
@@ -222,10 +226,15 @@ func runDaemon(ctx context.Context, a *session.Session, s *settings.Settings, jo
 	var works atomic.Pointer[works] // of the settings in force
 	works.Store(opened)
 	var one sync.Mutex // jobs may end at the same time
+	pings := notify.NewPinger(func() string { return works.Load().settings.Ping }, a.Log)
+	done.Add(func() error { pings.Wait(lastWords); return nil })
 	ended := func(j *ingest.Job, rep *ingest.Report, err error) {
 		one.Lock()
 		defer one.Unlock()
 		r := summary(j, rep, err, a.Now())
+		if r.State != held {
+			pings.End(j.Name, r.code, r.Error)
+		}
 		if err := errors.Join(tellRun(a, r), file.write(works.Load())); err != nil {
 			a.Log.Error("report a run", "job", j.Name, "error", err)
 		}
@@ -257,6 +266,13 @@ func runDaemon(ctx context.Context, a *session.Session, s *settings.Settings, jo
 	})()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	watching, err := watcher(a, works.Load)
+	if err != nil {
+		return err
+	}
+	var side sync.WaitGroup
+	side.Go(func() { watching.Run(ctx) })
+	defer side.Wait()
 	if opened.fleet != nil {
 		go verifyLater(ctx, a, opened, cancel)
 	}
@@ -352,13 +368,15 @@ func regionsOf(j *ingest.Job, asked []string) []string {
 }
 
 // runOnce makes one run of each job. Deferred work comes first, for all jobs.
-func runOnce(ctx context.Context, a *session.Session, w *works, jobs []*ingest.Job, f *runFlags) (all []*RunView) {
+func runOnce(ctx context.Context, a *session.Session, w *works, jobs []*ingest.Job, f *runFlags, pings *notify.Pinger) (all []*RunView) {
 	had := map[string][]string{} // by job: the work that was resumed
 	stuck := map[string]bool{}
 	one := func(j *ingest.Job, why ingest.Occasion) {
 		why.Regions = regionsOf(j, f.regions)
+		pings.Begin(j.Name)
 		rep, err := w.run(ctx, j, why)
 		r := summary(j, rep, err, a.Now())
+		pings.End(j.Name, r.code, r.Error)
 		all = append(all, r)
 		if err != nil {
 			stuck[j.Name] = true

@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -19,6 +21,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/counting"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/metrics"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/notify"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/proxy"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/refusals"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
@@ -131,6 +134,17 @@ func serveAPI(a *session.Session, cmd *cobra.Command) (err error) {
 		}
 		proxied = func(next *settings.Settings) (func(), error) { return reloadedProxy(a, h, s, next) }
 	}
+	var inForce atomic.Pointer[notify.Inputs]
+	noting := func(s *settings.Settings, src *web.Sources) {
+		inForce.Store(&notify.Inputs{Targets: s.Notify, Sources: &src.Sources, State: s.State})
+	}
+	noting(s, &src)
+	watching, unwatch := context.WithCancel(ctx)
+	var side sync.WaitGroup
+	side.Go(func() {
+		notify.New(src.Catalog, func() notify.Inputs { return *inForce.Load() }, &notify.Options{Clock: a.Clock, Log: a.Log}).Run(watching)
+	})
+	defer func() { unwatch(); side.Wait() }() // the catalog is closed after it
 	fmt.Fprintf(a.Stdout, "serving on %s://%s\n", s.Scheme(), l.Addr())
 	defer hangups.Reload(ctx, a, s, true, func(_ context.Context, next *settings.Settings) error {
 		src, err := sources(next)
@@ -143,6 +157,7 @@ func serveAPI(a *session.Session, cmd *cobra.Command) (err error) {
 		}
 		if err == nil {
 			budgets.Update(next.Grants())
+			noting(next, &src)
 			update()
 		}
 		return err

@@ -34,6 +34,12 @@ func (s *Settings) absolute() error {
 		}
 		s.Keys[name] = k
 	}
+	for name, t := range s.Notify {
+		if err := s.anchor(&t.Secret, FromFile); err != nil {
+			return err
+		}
+		s.Notify[name] = t
+	}
 	for name, j := range s.Jobs {
 		if !j.Kind.Runs() {
 			continue

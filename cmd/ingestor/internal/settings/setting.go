@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/notify"
 	"github.com/headroom-quota/headroom/quota/open"
 )
 
@@ -26,6 +27,7 @@ type Setting struct {
 	Group   group    // the commands that have its flag
 	Restart bool     // SIGHUP cannot change it
 	nonzero bool     // 0 is refused
+	secret  bool     // its value may hold a secret
 }
 
 // group is a group of settings whose flags belong to some commands.
@@ -62,7 +64,7 @@ func settingsOf(t reflect.Type) (all []*Setting) {
 		set := &Setting{
 			Key: yamlName(f), field: f.Index, Group: groupOf(t.Field(f.Index[0]).Type),
 			Usage:   placeholder.ReplaceAllString(f.Tag.Get("flag"), "`$1`"),
-			Restart: f.Tag.Get("restart") == "yes", nonzero: refusesZero(f),
+			Restart: f.Tag.Get("restart") == "yes", nonzero: refusesZero(f), secret: f.Tag.Get("secret") == "yes",
 		}
 		for option := range strings.SplitSeq(f.Tag.Get("jsonschema"), ",") {
 			if value, is := strings.CutPrefix(option, "enum="); is {
@@ -98,6 +100,9 @@ func (set *Setting) Value(s *Settings) any {
 func (set *Setting) Shown(s *Settings) string {
 	switch value := set.Value(s).(type) {
 	case string:
+		if set.secret {
+			return notify.Host(value)
+		}
 		return open.Shown(value)
 	case []string:
 		return strings.Join(value, " ")

@@ -23,6 +23,7 @@ import (
 
 	"github.com/headroom-quota/headroom"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/notify"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/proxy"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web"
 	"github.com/headroom-quota/headroom/ingest"
@@ -51,6 +52,9 @@ type Settings struct {
 	Tokens map[string]caller `yaml:"tokens,omitempty" jsonschema_description:"The programs that reserve over HTTP, each with a token of its own."`
 
 	Keys map[string]keyFile `yaml:"keys,omitempty" restart:"yes" jsonschema_description:"The API keys of other upstreams, for ingestor proxy and call, by the upstream, as github, or with its account, as github@team."`
+
+	Notify map[string]notify.Target `yaml:"notify,omitempty" jsonschema_description:"Whom to tell when the quota or the jobs need somebody, and once more when that is over: a webhook, a command or addresses of mail, each under a name."`
+	Ping   string                   `yaml:"ping,omitempty" secret:"yes" jsonschema_description:"The address of a dead man's switch, such as https://hc-ping.com/KEY/{job}. It is asked with the exit code when a run ends, and with /start when one of run --once begins."`
 
 	LogFormat string `yaml:"log_format,omitempty" restart:"yes" flag:"log 'format': text, json or auto" jsonschema:"enum=auto,enum=text,enum=json" jsonschema_description:"The format of the log. auto is text on a terminal and json elsewhere."`
 	LogLevel  string `yaml:"log_level,omitempty" restart:"yes" flag:"log 'level': debug, info, warn or error" jsonschema:"enum=debug,enum=info,enum=warn,enum=error" jsonschema_description:"The lowest level that is logged."`
@@ -228,7 +232,7 @@ func (s *Settings) Check() error {
 	if err := s.placed(s.zeros()); err != nil { // Prepare would take them for the default
 		return err
 	}
-	if err := s.placed(slices.Concat(s.Prepare(), s.checkCommand(), s.checkServer(), s.checkCallers(), s.checkProxy(), s.checkWatch())); err != nil {
+	if err := s.placed(slices.Concat(s.Prepare(), s.checkCommand(), s.checkServer(), s.checkCallers(), s.checkProxy(), s.checkWatch(), s.checkNotify())); err != nil {
 		return err
 	}
 	var err error
@@ -265,7 +269,7 @@ func (s *Settings) placed(faults []ingest.Fault) error {
 // badNames refuses names of jobs and callers that viper would change: it converts them to lower case
 // and splits them at dots.
 func (s *Settings) badNames() (faults []ingest.Fault) {
-	for section, err := range map[string]error{"jobs": ingest.ErrJobName, "tokens": ErrCallerName, "keys": errKeyName} {
+	for section, err := range map[string]error{"jobs": ingest.ErrJobName, "tokens": ErrCallerName, "keys": errKeyName, "notify": errTargetName} {
 		all, _ := s.Said[section].(map[string]any)
 		for _, name := range slices.Sorted(maps.Keys(all)) {
 			if name != strings.ToLower(name) || strings.Contains(name, ".") {

@@ -37,7 +37,7 @@ func ofAService(key string) bool {
 // unknownVariable says what to do instead of setting an unknown variable. Its value may
 // be a secret and is not shown.
 func unknownVariable(name, key string, known []string) error {
-	for _, own := range []string{"jobs", "accounts", "tokens", "keys"} {
+	for _, own := range []string{"jobs", "accounts", "tokens", "keys", "notify"} {
 		if key == own || strings.HasPrefix(key, own+"_") {
 			return fmt.Errorf("%s: %s are set in ingestor.yaml only; unset the variable", name, own)
 		}

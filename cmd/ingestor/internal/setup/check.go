@@ -124,6 +124,7 @@ func check(a *session.Session, cmd *cobra.Command, call bool) (err error) {
 		checkProxied(ctx, f, s)
 		checkPrograms(f, s)
 		checkFiles(f, s)
+		checkTargets(f, s)
 		if call && l != nil {
 			f.call(ctx, a, s, l)
 		}
@@ -161,6 +162,22 @@ func checkToken(f *findings, s *settings.Settings) {
 		f.fault("token", err)
 	case len(tokens) > 0 && len(warnings) == 0:
 		f.ok("token", "clients that present it can reserve over HTTP at ingestor serve")
+	}
+}
+
+// checkTargets looks whether the targets of notices have what they need. It sends nothing.
+func checkTargets(f *findings, s *settings.Settings) {
+	var ready []string
+	for _, name := range slices.Sorted(maps.Keys(s.Notify)) {
+		t := s.Notify[name]
+		if err := t.Ready(); err != nil {
+			f.fault("notify", console.Config(fmt.Errorf("%s: %w", name, err)))
+			continue
+		}
+		ready = append(ready, name)
+	}
+	if len(ready) > 0 {
+		f.ok("notify", "%s would be told\nTo send a test: ingestor notify test", strings.Join(ready, ", "))
 	}
 }
 

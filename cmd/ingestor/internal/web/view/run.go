@@ -56,7 +56,7 @@ var runColumns = []column[runRow]{
 	{Column{Name: "units", Number: true}, func(r *runRow) any { return r.sum.Units }},
 	{Column{Name: "new", Number: true}, func(r *runRow) any { return int64(r.sum.New) }},
 	{Column{Name: "updated", Number: true}, func(r *runRow) any { return int64(r.sum.Updated) }},
-	{Column{Name: "why", Long: true, Terminal: true}, func(r *runRow) any { return reason(why(r.RunRecord), r.ResumeAt) }},
+	{Column{Name: "why", Long: true, Terminal: true}, func(r *runRow) any { return reason(Why(r.RunRecord), r.ResumeAt) }},
 }
 
 // RunTable returns a row for each run.
@@ -97,9 +97,9 @@ func WorkTable(all []catalog.RunRecord) Table {
 	return table(workColumns, rows)
 }
 
-// why says why a run did not do all its work: the error that ended the run, or else that
+// Why says why a run did not do all its work: the error that ended the run, or else that
 // of the first unit of work that failed, or was deferred.
-func why(r *catalog.RunRecord) string {
+func Why(r *catalog.RunRecord) string {
 	if r.Error != "" {
 		return r.Error
 	}

@@ -46,6 +46,8 @@ type Catalog interface {
 	Actions(ctx context.Context, limit int) ([]catalog.Action, error)
 	Note(ctx context.Context, a *catalog.Action) error
 	Reset(ctx context.Context, job, work string) error
+	Slate(ctx context.Context, name string) (text string, version int64, err error)
+	SetSlate(ctx context.Context, name, text string, version int64) (written bool, err error)
 }
 
 // Instant returns a time in UTC for JSON, or nil (null) for the zero time.

@@ -1,0 +1,147 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/notify"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
+	"github.com/headroom-quota/headroom/ingest/fleet"
+)
+
+// lastWords is how long a process that ends waits for targets and pings.
+const lastWords = 5 * time.Second
+
+// watcher returns what tells people of the ledger and the jobs, by the settings in force.
+func watcher(a *session.Session, inForce func() *works) (*notify.Watcher, error) {
+	c := inForce().catalog
+	var board *fleet.Board
+	if shared, is := c.(*pgcatalog.Catalog); is {
+		var err error
+		if board, err = fleet.NewBoard(shared); err != nil {
+			return nil, err
+		}
+	}
+	return notify.New(c, func() notify.Inputs {
+		w := inForce()
+		src := &view.Sources{Ledger: w.ledger, Catalog: c, Runner: w.runner, Jobs: w.settings.List()}
+		if board != nil { // else src.Fleet would not be nil
+			src.Fleet = board
+		}
+		return notify.Inputs{Targets: w.settings.Notify, Sources: src, State: w.settings.State}
+	}, &notify.Options{Clock: a.Clock, Log: a.Log}), nil
+}
+
+// lookOnce tells people what needs them after runs. A program that has been told to stop does so, too.
+func lookOnce(ctx context.Context, a *session.Session, w *works) {
+	if len(w.settings.Notify) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+	defer cancel()
+	watching, err := watcher(a, func() *works { return w })
+	if err != nil {
+		a.Log.Error("nobody is notified", "error", err)
+		return
+	}
+	watching.Look(ctx)
+}
+
+func NotifyCommand(a *session.Session) *cobra.Command {
+	cmd := a.WithOutput(&cobra.Command{
+		Use:   "notify",
+		Short: "Show what people are notified of, or test the targets",
+		Long: `Show the events that people have been notified of and that are not over, and the targets
+that do not answer. The setting notify names the targets: webhooks, commands and
+addresses of mail. ingestor run and ingestor serve watch the ledger, the jobs and the
+disk, and tell each event once, and once more when it is over. docs/operations.md
+describes the messages.`,
+		Example: `  ingestor notify
+  ingestor notify test
+  ingestor notify test ops`,
+		Args: console.Known,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := a.Settings(cmd.Flags())
+			if err != nil {
+				return err
+			}
+			if len(s.Notify) == 0 {
+				none := notify.Shown{Events: []notify.Item{}, Waiting: []string{}}
+				return a.Print(none, func(s *console.Sheet) {
+					s.Line("Nobody is notified, because the setting notify is empty. docs/operations.md has an example.")
+				})
+			}
+			return a.WithCatalogToRead(cmd, func(ctx context.Context, c session.AnyCatalog) error {
+				shown, err := notify.Show(ctx, c)
+				if err != nil {
+					return err
+				}
+				return a.Print(shown, func(s *console.Sheet) { writeNotices(s, &shown, a.Loaded) })
+			})
+		},
+	})
+	cmd.AddCommand(&cobra.Command{
+		Use:   "test [TARGET]",
+		Short: "Send a test message to all targets, or to one",
+		Long: `Send a message of no consequence to all targets, or to one, and say whether it has
+arrived. The exit code is 1 if one has not.`,
+		Example: "  ingestor notify test",
+		Args:    console.Takes(0, 1, "a target"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return testTargets(a, cmd, args)
+		},
+	})
+	return cmd
+}
+
+func writeNotices(s *console.Sheet, shown *notify.Shown, set *settings.Settings) {
+	s.Line("Told are: %s.", strings.Join(slices.Sorted(maps.Keys(set.Notify)), ", "))
+	if len(shown.Events) == 0 {
+		s.Line("Nothing needs anybody.")
+	}
+	for _, e := range shown.Events {
+		s.Line("\n%s  %s\n%s", e.Began.UTC().Format("2006-01-02 15:04 MST"), e.Kind, e.Text)
+	}
+	for _, w := range shown.Waiting {
+		s.Line("\nNot arrived yet at %s", w)
+	}
+}
+
+// testTargets sends a test message, and says how it went.
+func testTargets(a *session.Session, cmd *cobra.Command, args []string) error {
+	s, err := a.Settings(cmd.Flags())
+	if err != nil {
+		return err
+	}
+	names := slices.Sorted(maps.Keys(s.Notify))
+	if len(names) == 0 {
+		return console.Config(errors.New("the setting notify is empty\nName a target in ingestor.yaml, as notify: {ops: {webhook: https://alerts.example.com/hook}}"))
+	}
+	if len(args) > 0 {
+		if !slices.Contains(names, args[0]) {
+			return console.Usage("there is no target %q; there are %s", args[0], strings.Join(names, ", "))
+		}
+		names = args
+	}
+	var failed error
+	for _, name := range names {
+		t := s.Notify[name]
+		if err := notify.Test(cmd.Context(), &t, a.Now()); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", name, err))
+			continue
+		}
+		fmt.Fprintf(a.Stdout, "%s: the test has arrived\n", name)
+	}
+	return failed
+}

@@ -1,0 +1,209 @@
+package notify
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// Slates is where processes share what they have told: a catalog.
+type Slates interface {
+	Slate(ctx context.Context, name string) (text string, version int64, err error)
+	SetSlate(ctx context.Context, name, text string, version int64) (written bool, err error)
+}
+
+// name is that of the slate.
+const name = "notices"
+
+// Inputs are what a watcher looks at, by the settings in force.
+type Inputs struct {
+	Targets map[string]Target
+	Sources *view.Sources
+	State   string // the folder of what this machine keeps
+}
+
+// Options are the options of a [Watcher]; nil is valid.
+type Options struct {
+	Clock quota.Clock
+	Log   *slog.Logger
+	Every time.Duration // between two looks; zero is 15s
+}
+
+// Watcher tells people what needs them.
+type Watcher struct {
+	slates Slates
+	inputs func() Inputs
+	clock  quota.Clock
+	log    *slog.Logger
+	every  time.Duration
+	client *http.Client
+	me     string
+	told   map[string]bool // targets of which the log says that they fail
+	broken bool            // the slate
+}
+
+// New returns a watcher.
+func New(slates Slates, inputs func() Inputs, o *Options) *Watcher {
+	if o == nil {
+		o = &Options{}
+	}
+	w := &Watcher{slates: slates, inputs: inputs, clock: cmp.Or[quota.Clock](o.Clock, quota.SystemClock{}), log: o.Log, every: cmp.Or(o.Every, 15*time.Second), client: newClient(), me: newID(), told: map[string]bool{}}
+	if w.log == nil {
+		w.log = slog.Default()
+	}
+	return w
+}
+
+// newID returns a name that nothing else has.
+func newID() string {
+	var id [12]byte
+	_, _ = rand.Read(id[:]) // it never fails
+	return hex.EncodeToString(id[:])
+}
+
+// Run watches until the context ends.
+func (w *Watcher) Run(ctx context.Context) {
+	for {
+		w.Look(ctx)
+		if w.clock.Sleep(ctx, w.every) != nil {
+			return
+		}
+	}
+}
+
+// Look looks once, and sends what is due. A target that does not answer holds up nobody but the
+// watcher, for 20 seconds at most.
+func (w *Watcher) Look(ctx context.Context) {
+	in := w.inputs()
+	if len(in.Targets) == 0 {
+		return
+	}
+	var shares []int
+	for _, t := range in.Targets {
+		if s := t.share(); !slices.Contains(shares, s) {
+			shares = append(shares, s)
+		}
+	}
+	bounded, cancel := context.WithTimeout(ctx, sendWithin)
+	now := w.clock.Now()
+	f := look(bounded, in.Sources, in.State, shares, now)
+	cancel()
+	var mine []message
+	err := w.change(ctx, func(s *slate) bool {
+		changed := s.apply(now, in.Targets, f.facts, f.knows, newID)
+		mine = nil
+		for _, m := range s.take(now, in.Targets, w.me, newID) {
+			mine = append(mine, *m)
+		}
+		return changed || len(mine) > 0
+	})
+	if err != nil {
+		if !w.broken && ctx.Err() == nil {
+			w.log.Error("nobody is notified, because the catalog cannot be written", "error", err)
+		}
+		w.broken = true
+		return
+	}
+	w.broken = false
+	w.deliver(ctx, in.Targets, mine)
+}
+
+// deliver sends messages, all at once, and notes which have arrived.
+func (w *Watcher) deliver(ctx context.Context, targets map[string]Target, all []message) {
+	var each sync.WaitGroup
+	ends := make([]error, len(all))
+	for i := range all {
+		each.Go(func() {
+			t := targets[all[i].Target]
+			ends[i] = send(ctx, w.client, &t, &all[i], w.clock.Now())
+		})
+	}
+	each.Wait()
+	if len(all) == 0 {
+		return
+	}
+	for i := range all {
+		to := all[i].Target
+		switch {
+		case ends[i] == nil:
+			w.log.Info("notified", "target", to, "events", len(all[i].Items)+all[i].More)
+		case !w.told[to]:
+			w.log.Error("cannot notify; trying again for a day", "target", to, "error", ends[i])
+		}
+		w.told[to] = ends[i] != nil
+	}
+	apart, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	err := w.change(apart, func(s *slate) bool {
+		for i := range all {
+			s.sent(w.clock.Now(), all[i].ID, ends[i])
+		}
+		return true
+	})
+	if err != nil {
+		w.log.Error("note what was told; it is told again, with the same id", "error", err)
+	}
+}
+
+// change changes the slate. Another process may write at the same time.
+func (w *Watcher) change(ctx context.Context, do func(*slate) bool) error {
+	for range 20 {
+		text, version, err := w.slates.Slate(ctx, name)
+		if err != nil {
+			return err
+		}
+		s := read(text)
+		if !do(s) {
+			return nil
+		}
+		written, err := w.slates.SetSlate(ctx, name, s.String(), version)
+		if err != nil || written {
+			return err
+		}
+	}
+	return errors.New("other processes write all the time")
+}
+
+// Test sends a message of no consequence to a target.
+func Test(ctx context.Context, t *Target, now time.Time) error {
+	return send(ctx, newClient(), t, &message{ID: "msg_" + newID(), Made: now, Items: []Item{{ID: newID(), Kind: "test", State: began, Text: "This is a test by ingestor notify test", Began: now}}}, now)
+}
+
+// Shown is what is to be told now.
+type Shown struct {
+	Events  []Item   `json:"events"`
+	Waiting []string `json:"waiting"` // targets that have not taken their message yet
+}
+
+// Show returns the events that last, and the targets that do not answer.
+func Show(ctx context.Context, slates Slates) (s Shown, err error) {
+	text, _, err := slates.Slate(ctx, name)
+	if err != nil {
+		return s, err
+	}
+	s = Shown{Events: []Item{}, Waiting: []string{}}
+	is := read(text)
+	for _, e := range is.Events {
+		if e.Ended.IsZero() {
+			s.Events = append(s.Events, Item{ID: e.ID, Kind: e.Kind, State: began, Text: e.Text, Began: e.Began})
+		}
+	}
+	waits := map[string]bool{}
+	for _, m := range is.Messages {
+		waits[fmt.Sprintf("%s: %d tries", m.Target, m.Tries)] = true
+	}
+	s.Waiting = append(s.Waiting, slices.Sorted(maps.Keys(waits))...)
+	return s, nil
+}
