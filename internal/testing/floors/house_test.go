@@ -21,7 +21,7 @@ var house = [][]string{
 	{program + "web"},
 	{program + "access"},
 	{program + "web/pages", program + "web/guard", program + "refusals", program + "problem"},
-	{program + "metrics"},
+	{program + "metrics", program + "notify"},
 	{program + "testing/viewtest"}, // the sources of pages, for tests
 	{program + "web/view", program + "web/kept", program + "traces"},
 	{"ingest/plan"}, // runs the real runner, and so stands above it
