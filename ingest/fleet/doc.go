@@ -25,6 +25,16 @@
 // River takes over work by its age alone, which is that of a whole slice. So each daemon also
 // lets work go on that is held by a daemon which has not been seen for 20 seconds.
 //
+// # What River has and this package does not use
+//
+//	periodic jobs      they lose ticks while their leader is replaced
+//	rescue by age      it takes as long as a slice, and cannot tell a slow worker from a dead one;
+//	                   it stays as the last resort, and for programs
+//	attempts, backoff  a refusal is no failure: work waits for the time that the ledger names.
+//	                   MaxAttempts is so large that a job only ends by its work
+//	one job per tick   work that waits for units would pile up; later ticks join its job instead
+//	job timeouts       a step ends between two pages, so that what was paid for is saved
+//
 // River deletes finished jobs after a day. Nothing depends on them: the rows of this package
 // say what was done.
 package fleet
