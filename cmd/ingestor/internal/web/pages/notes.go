@@ -103,7 +103,7 @@ func (s *state) notesOf(j *job, v *verdict) (all []note) {
 	}
 	run := runPath(j.last.ID)
 	if !j.missed.IsZero() && !about {
-		all = append(all, note{bad, say(j.Name, " was due at ", s.moment(j.missed), " and has not run. Check that ingestor run, or its timer, is up"), "/runs"})
+		all = append(all, note{bad, say(j.Name, s.due(j), " and has not run. Check that ingestor run, or its timer, is up"), "/runs"})
 	}
 	switch j.last.State {
 	case catalog.Running:
@@ -112,6 +112,15 @@ func (s *state) notesOf(j *job, v *verdict) (all []note) {
 		all = append(all, note{warn, say("The last run of ", j.Name, ", ", s.moment(j.last.StartedAt), ", failed", failed(j.last)), run})
 	}
 	return all
+}
+
+// due says when a job was due that has not run: how often since its last run, if more than once.
+func (s *state) due(j *job) sentence {
+	since := latestOf(j.last.StartedAt, j.last.Scheduled)
+	if skips := j.Skips(since, s.now); skips.Times > 1 {
+		return say(" was due ", count(int64(skips.Times), "time"), " since ", s.moment(skips.First))
+	}
+	return say(" was due at ", s.moment(j.missed))
 }
 
 // failed names the failed work of a run.

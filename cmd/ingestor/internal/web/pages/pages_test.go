@@ -187,6 +187,13 @@ func TestARunThatNobodyMade(t *testing.T) {
 	r.reads("/", "The last run of trending, 20:30 UTC (now), failed for DE. Show")
 }
 
+func TestRunsThatNobodyMadeAreCounted(t *testing.T) {
+	r := newRig(t, "", nil)
+	r.Run("trending")
+	r.Clock.Advance(3*time.Hour + 30*time.Minute)
+	r.reads("/", "Available, not running", "It was due 4 times since 20:15 UTC (3 h 15 min ago) and has not run")
+}
+
 func TestARunThatCanNeverGo(t *testing.T) {
 	config := viewtest.Hourly()
 	job := config.Jobs["trending"]

@@ -139,7 +139,7 @@ func (s *state) canStart(next *chance, all []chance) verdict {
 	}
 	if missed := next.job.missed; !missed.IsZero() && next.job.last != nil { // a note names those that never ran
 		v.Level, v.Word = warn, "Available, not running"
-		v.More = append(v.More, say("It was due at ", s.moment(missed), " and has not run. Check that ingestor run, or its timer, is up"))
+		v.More = append(v.More, say("It", s.due(next.job), " and has not run. Check that ingestor run, or its timer, is up"))
 	}
 	if s.unread != nil {
 		v.Level = warn
