@@ -99,6 +99,8 @@ type fleetJob struct {
 	Job     string `json:"job"`
 	Paused  bool   `json:"paused"`
 	Units   int    `json:"retried_units"`
+
+	did string // in place of what the command says
 }
 
 // fleetJobs returns the jobs of the fleet with a name, or all of them: those of the settings,
@@ -114,13 +116,16 @@ func fleetJobs(ctx context.Context, a *session.Session, b *fleet.Board, name str
 	}
 	for i := range status.Units {
 		u := &status.Units[i]
-		is := fleetJob{Account: u.Account, Job: u.Job}
-		if k := slices.Index(all, is); k < 0 && !slices.Contains(all, fleetJob{Account: u.Account, Job: u.Job, Paused: true}) {
-			is.Paused = u.Paused
+		if is := (fleetJob{Account: u.Account, Job: u.Job}); !slices.Contains(all, is) {
 			all = append(all, is)
-		} else if k >= 0 {
-			all[k].Paused = u.Paused
 		}
+	}
+	paused, err := b.Paused(ctx, status.Units)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		all[i].Paused = paused[[2]string{all[i].Account, all[i].Job}]
 	}
 	if name == "" {
 		return all, nil
@@ -152,8 +157,8 @@ func changeFleet(a *session.Session, cmd *cobra.Command, args []string, did stri
 		}
 		return a.Print(jobs, func(s *console.Sheet) {
 			for _, j := range jobs {
-				if did != "" {
-					s.Line(did, j.Job)
+				if text := cmp.Or(j.did, did); text != "" {
+					s.Line(text, j.Job)
 				} else {
 					s.Line("%s: %d deferred units of work resume now.", j.Job, j.Units)
 					if j.Paused {
@@ -182,7 +187,7 @@ func fleetResumeCommand(a *session.Session) *cobra.Command {
 		Short:   "End the pause of a job",
 		Long:    `End the pause of a job. All daemons that have the job work on it again.`,
 		Example: `  ingestor fleet resume trending`,
-	}, "%s is not paused.", false, (*fleet.Board).Resume)
+	}, "%s is no longer paused. Its work begins within seconds.", false, (*fleet.Board).Resume)
 }
 
 // fleetJobCommand makes a command that pauses or resumes a job, and says so when it is done.
@@ -191,6 +196,9 @@ func fleetJobCommand(a *session.Session, cmd *cobra.Command, done string, paused
 	cmd.ValidArgsFunction = a.CompleteFirst(session.JobNames)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return changeFleet(a, cmd, args, done, func(ctx context.Context, b *fleet.Board, j *fleetJob) error {
+			if !paused && !j.Paused {
+				j.did = "%s was not paused."
+			}
 			j.Paused = paused
 			return change(b, ctx, j.Account, j.Job)
 		})
