@@ -11,23 +11,19 @@ import (
 // LastScheduled returns when the last scheduled run of a job was due, or zero. It ignores
 // runs for a time in the future, which a clock that was ahead may have left.
 func (r *Runner) LastScheduled(ctx context.Context, j *Job) (time.Time, error) {
-	const page = 100
-	now := r.clock.Now()
-	for before := int64(0); ; {
-		runs, err := r.catalog.Runs(ctx, catalog.RunsQuery{Job: j.Name, Before: before, Limit: page})
-		if err != nil {
-			return time.Time{}, fmt.Errorf("read the runs of %s: %w", j.Name, err)
-		}
-		for _, run := range runs {
-			if !run.Scheduled.IsZero() && !run.Scheduled.After(now) {
-				return run.Scheduled, nil
-			}
-			before = run.ID
-		}
-		if len(runs) < page {
-			return time.Time{}, nil
-		}
+	runs, err := r.catalog.Runs(ctx, catalog.RunsQuery{Job: j.Name, Limit: 1, Due: r.clock.Now(), Bare: true})
+	if err != nil || len(runs) == 0 {
+		return time.Time{}, wrap("read the runs of "+j.Name, err)
 	}
+	return runs[0].Scheduled, nil
+}
+
+// wrap says what failed, if anything did.
+func wrap(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", doing, err)
 }
 
 // Due returns the scheduled run that a job should make now, and whether there is one. It
@@ -50,12 +46,9 @@ func (r *Runner) Due(ctx context.Context, j *Job) (why Occasion, due bool, err e
 // still runs, which the lock decides. Or the run failed, the time to retry has come, and no
 // cursor has that time because nothing could be saved.
 func (r *Runner) broken(ctx context.Context, j *Job) (bool, error) {
-	runs, err := r.catalog.Runs(ctx, catalog.RunsQuery{Job: j.Name, Limit: 1})
-	if err != nil {
-		return false, fmt.Errorf("read the runs of %s: %w", j.Name, err)
-	}
-	if len(runs) == 0 {
-		return false, nil
+	runs, err := r.catalog.Runs(ctx, catalog.RunsQuery{Job: j.Name, Limit: 1, Made: true, Bare: true})
+	if err != nil || len(runs) == 0 {
+		return false, wrap("read the runs of "+j.Name, err)
 	}
 	switch last := runs[0]; {
 	case last.State == catalog.Running:

@@ -27,7 +27,7 @@ func (r *Run) recoverAt() time.Time {
 
 // setbacks returns how many runs before this one failed in a row, up to doublings.
 func (r *Run) setbacks() (n int) {
-	runs, err := r.catalog.Runs(context.WithoutCancel(r.abort), catalog.RunsQuery{Job: r.job.Name, Limit: 1 + doublings})
+	runs, err := r.catalog.Runs(context.WithoutCancel(r.abort), catalog.RunsQuery{Job: r.job.Name, Limit: 1 + doublings, Made: true})
 	if err != nil {
 		r.log.Warn("read the runs before this one", "error", err)
 	}

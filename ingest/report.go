@@ -269,7 +269,7 @@ func (r *Run) Sum(rep *Report) {
 func (r *Report) Outcome() catalog.Outcome {
 	o := catalog.Outcome{State: r.State, ResumeAt: r.ResumeAt, Error: message(r.Err)}
 	if r.State == catalog.Skipped {
-		o.Error = doneSince
+		o.Error = DoneSince
 	}
 	return o
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/headroom-quota/headroom/ingest/catalog"
 )
 
-// doneSince is why a run had nothing to do.
-const doneSince = "an earlier run did its work after it was due"
+// DoneSince is why a run had nothing to do.
+const DoneSince = "an earlier run did its work after it was due"
 
 // Skips are times of a schedule that have no run.
 type Skips struct {
@@ -49,7 +49,7 @@ func (s Skips) Outcome(why string) catalog.Outcome {
 
 // Why times of a schedule were skipped.
 const (
-	NobodyThere = "no run began, because no daemon was there or the run before took longer"
+	NobodyThere = "no run began, as the schedule is now: no daemon was there, or the run before took longer"
 	StillBusy   = "the run before had not ended"
 	TooLate     = "it was too late, by max_lateness"
 )

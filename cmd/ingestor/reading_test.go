@@ -57,7 +57,7 @@ func (f *folder) age() {
 	f.t.Helper()
 	for file, steps := range map[string][]string{
 		"ledger.db":  {"DROP TABLE limit_changes", "PRAGMA user_version = 7"},
-		"catalog.db": {"DROP TABLE refusals", "PRAGMA user_version = 4"},
+		"catalog.db": {"DROP TABLE slates", "DROP TABLE refusals", "PRAGMA user_version = 4"},
 	} {
 		filetest.Files{Kind: &sqlitefile.Kind{Name: "old"}}.Spoil(f.t, f.path(file), steps...)
 	}

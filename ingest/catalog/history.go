@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"database/sql/driver"
+	"fmt"
 	"time"
 
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
@@ -46,6 +47,10 @@ type RunsQuery struct {
 	Job    string // empty selects all
 	Before int64  // selects runs with a lower ID; zero selects all
 	Limit  int    // largest number of runs; zero is 20
+
+	Made bool      // leaves out times that were skipped
+	Due  time.Time // if not zero, only runs that were due, at the latest then
+	Bare bool      // leaves out the work
 }
 
 // Ready returns an error if the catalog cannot be read. Searches do not keep it waiting.
@@ -73,6 +78,13 @@ func (c *Catalog) Runs(ctx context.Context, q RunsQuery) (all []RunRecord, err e
 	if q.Job != "" { // a condition that also allows all jobs would not use the index
 		job, args = "job = ?3 AND ", append(args, q.Job)
 	}
+	if q.Made {
+		job += "state <> 'skipped' AND "
+	}
+	if !q.Due.IsZero() {
+		args = append(args, q.Due)
+		job += fmt.Sprintf("scheduled_at BETWEEN 1 AND ?%d AND ", len(args))
+	}
 	var ids []int64
 	byID := map[int64]int{}
 	err = c.each(ctx, func(row sqlitefile.Row) error {
@@ -83,7 +95,7 @@ func (c *Catalog) Runs(ctx context.Context, q RunsQuery) (all []RunRecord, err e
 		return err
 	}, `SELECT id, job, scheduled_at, started_at, ended_at, state, resume_at, error FROM runs
 		WHERE `+job+`(?1 = 0 OR id < ?1) ORDER BY id DESC LIMIT ?2`, args...)
-	if err != nil || len(all) == 0 {
+	if err != nil || len(all) == 0 || q.Bare {
 		return all, err
 	}
 	err = c.each(ctx, func(row sqlitefile.Row) error {

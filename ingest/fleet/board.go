@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -208,24 +207,11 @@ func (b *Board) Retry(ctx context.Context, account, job string) (n int, err erro
 
 func (b *Board) retry(ctx context.Context, account, job string) (n int, err error) {
 	err = pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, sql("works_wake"), account, job, "")
+		n, err = wakeSome(ctx, tx, sql("works_wake"), account, job, "", 1<<30)
 		if err != nil {
 			return err
 		}
-		ids, err := pgx.CollectRows(rows, pgx.RowTo[int64])
-		if err != nil {
-			return err
-		}
-		n = len(ids)
-		if _, err := tx.Exec(ctx, sql("cursors_due"), job); err != nil {
-			return err
-		}
-		for _, id := range ids {
-			if _, err := b.client.JobRetryTx(ctx, tx, id); err != nil && !errors.Is(err, rivertype.ErrNotFound) {
-				return fmt.Errorf("retry a job of %s: %w", job, err)
-			}
-		}
-		return nil
+		return exec(ctx, tx, "cursors_due", job)
 	})
 	return n, err
 }

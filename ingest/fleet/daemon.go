@@ -445,7 +445,7 @@ func (f *Fleet) unblock(ctx context.Context, j *ingest.Job, runner *ingest.Runne
 	for _, pool := range pools {
 		if open(pool) {
 			f.log.Info("a block was lifted", "job", j.Name, "pool", pool)
-			err = errors.Join(err, f.wake(ctx, sql("works_wake"), account(j), j.Name, pool))
+			err = errors.Join(err, f.wake(ctx, sql("works_wake"), account(j), j.Name, pool, batch))
 		}
 	}
 	return err
@@ -454,21 +454,32 @@ func (f *Fleet) unblock(ctx context.Context, j *ingest.Job, runner *ingest.Runne
 // wakeLate wakes work that should go on and still sleeps: it was given back with the time of
 // an earlier run at the moment when a later one joined it.
 func (f *Fleet) wakeLate(ctx context.Context, j *ingest.Job) error {
-	return f.wake(ctx, sql("works_late"), account(j), j.Name, f.o.Timing.Mend)
+	return f.wake(ctx, sql("works_late"), account(j), j.Name, f.o.Timing.Mend, batch)
 }
 
-// wake makes the jobs available that a statement returns.
+// wake makes the jobs available that a statement returns, a batch at a time.
 func (f *Fleet) wake(ctx context.Context, statement string, args ...any) error {
-	return f.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, statement, args...)
+	for woken := batch; woken == batch; {
+		err := f.transact(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+			woken, err = wakeSome(ctx, tx, statement, args...)
+			return err
+		})
 		if err != nil {
 			return err
 		}
-		ids, err := pgx.CollectRows(rows, pgx.RowTo[int64])
-		for _, id := range ids {
-			_, failed := f.queue.JobRetryTx(ctx, tx, id)
-			err = errors.Join(err, failed)
-		}
-		return err
-	})
+	}
+	return nil
+}
+
+// wakeSome makes the jobs available that a statement returns, and returns their number.
+func wakeSome(ctx context.Context, tx pgx.Tx, statement string, args ...any) (int, error) {
+	rows, err := tx.Query(ctx, statement, args...)
+	if err != nil {
+		return 0, err
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	if err != nil || len(ids) == 0 {
+		return 0, err
+	}
+	return len(ids), exec(ctx, tx, "jobs_wake", ids)
 }

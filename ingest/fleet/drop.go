@@ -25,6 +25,13 @@ func (e *HeldError) Error() string {
 // the job, it returns a [*HeldError].
 func (b *Board) Drop(ctx context.Context, account, job string) (n int, err error) {
 	account = cmp.Or(account, quota.DefaultAccount)
+	return n, b.bounded(ctx, func(ctx context.Context) error {
+		n, err = b.drop(ctx, account, job)
+		return err
+	})
+}
+
+func (b *Board) drop(ctx context.Context, account, job string) (n int, err error) {
 	err = pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
 		var daemon string
 		err := tx.QueryRow(ctx, sql("drop_held"), job, Alive.Seconds()).Scan(&daemon)

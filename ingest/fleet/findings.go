@@ -50,7 +50,11 @@ func (s *Status) Judge() {
 		if n > most {
 			silent = append(silent[:most], fmt.Sprintf("%d more", n-most))
 		}
-		find(alive == 0, "Daemons are silent: %s. Look whether their machines are up. The others go on with their work; they are forgotten after a day", strings.Join(silent, ", "))
+		what := "The others go on with their work"
+		if alive == 0 {
+			what = "Their work waits for a daemon"
+		}
+		find(alive == 0, "Daemons are silent: %s. Look whether their machines are up. %s; they are forgotten after a day, or when one on the same machine takes their place", strings.Join(silent, ", "), what)
 	}
 	if skew >= badClock {
 		find(false, "The clock of a daemon differs from the database's by %s. Run NTP on all machines", skew.Round(time.Second))
@@ -81,10 +85,10 @@ func (s *Status) paused() (names []string) {
 	return slices.Compact(names)
 }
 
-// Lock is a lock on a table of the fleet that keeps the daemons from working.
+// Lock is a lock on a table or on rows of the fleet that keeps the daemons from working.
 type Lock struct {
-	Table   string        `json:"table"`
-	PID     int           `json:"pid"` // of the database's process that has it
+	Table   string        `json:"table"` // empty: rows
+	PID     int           `json:"pid"`   // of the database's process that has it
 	User    string        `json:"user"`
 	Program string        `json:"program"`
 	For     time.Duration `json:"for_ns"`
@@ -92,9 +96,19 @@ type Lock struct {
 }
 
 func (l Lock) String() string {
-	return fmt.Sprintf("The table %s has been locked for %s by process %d of the database (user %s, %s): %.80q. To end that process, in psql: SELECT pg_terminate_backend(%d);",
-		l.Table, l.For.Round(time.Second), l.PID, l.User, l.Program, l.Query, l.PID)
+	what, since := "Rows that daemons need have", ""
+	if l.Table != "" {
+		what = "The table " + l.Table + " has"
+	}
+	if l.For > 0 {
+		since = " for " + l.For.Round(time.Second).String()
+	}
+	return fmt.Sprintf("%s been locked%s by process %d of the database (user %s, %s): %.80q. To end that process, in psql: SELECT pg_terminate_backend(%d);",
+		what, since, l.PID, l.User, l.Program, l.Query, l.PID)
 }
+
+// lookAfter is how long something takes before it may have to wait for a lock: see the statement locks.
+const lookAfter = 1500 * time.Millisecond
 
 // locksWithin is how long a look for locks may take. It reads no table that could be locked.
 const locksWithin = 2 * time.Second
@@ -117,37 +131,40 @@ func (b *Board) Locks(ctx context.Context) ([]Lock, error) {
 
 // bounded does something for a person, who gets to know what keeps the database from answering.
 func (b *Board) bounded(ctx context.Context, do func(context.Context) error) error {
-	soon, cancel := context.WithTimeout(ctx, within)
+	return b.watched(ctx, within, do)
+}
+
+// watched does something within a time. If it takes long, it looks who keeps it waiting.
+func (b *Board) watched(ctx context.Context, most time.Duration, do func(context.Context) error) error {
+	soon, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	return b.orLocked(ctx, do(soon))
+	done := make(chan error, 1)
+	go func() { done <- do(soon) }()
+	long, stop := context.WithTimeout(soon, lookAfter)
+	defer stop()
+	select {
+	case err := <-done:
+		return err
+	case <-long.Done():
+	}
+	locks, _ := b.Locks(ctx) // else the error says what is known
+	err := <-done
+	if err != nil && len(locks) > 0 {
+		err = &LockedError{locks, err}
+	}
+	return err
 }
 
 // CheckQueue returns an error if the tables cannot be written now, as daemons write them. It writes nothing.
 func (b *Board) CheckQueue(ctx context.Context) error {
-	soon, cancel := context.WithTimeout(ctx, locksWithin)
-	defer cancel()
-	err := pgx.BeginFunc(soon, b.pool, func(tx pgx.Tx) error {
-		_, err := tx.Exec(soon, sql("queue_write"))
-		return err
+	return b.watched(ctx, locksWithin, func(ctx context.Context) error {
+		return pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error { return exec(ctx, tx, "queue_write") })
 	})
-	return b.orLocked(ctx, err)
 }
 
 // Migrate makes the tables of the fleet.
 func (b *Board) Migrate(ctx context.Context) error {
 	return b.bounded(ctx, func(ctx context.Context) error { return Migrate(ctx, b.catalog) })
-}
-
-// orLocked returns an error of the database, or who locked it out.
-func (b *Board) orLocked(ctx context.Context, err error) error {
-	if err == nil {
-		return nil
-	}
-	locks, _ := b.Locks(ctx) // else the error says what is known
-	if len(locks) == 0 {
-		return err
-	}
-	return &LockedError{locks, err}
 }
 
 // LockedError says which locks keep the database from answering.

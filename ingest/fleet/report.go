@@ -113,6 +113,10 @@ func (f *Fleet) Once(ctx context.Context, j *ingest.Job, why ingest.Occasion) (*
 	if err := f.paused(ctx, j); err != nil {
 		return nil, f.noRun(ctx, j, err)
 	}
+	_, runner := f.inForce()
+	if err := f.adopt(ctx, j, runner); err != nil { // no daemon may be there to do it
+		return nil, f.noRun(ctx, j, err)
+	}
 	id, err := f.insert(ctx, j, why, f.clock.Now())
 	if err != nil {
 		if id != 0 { // it has some of its work
@@ -211,7 +215,14 @@ var ErrDatabase = errors.New("the database does not answer")
 
 // await waits until a run has ended.
 func (f *Fleet) await(ctx context.Context, j *ingest.Job, id int64) error {
-	for answered := f.clock.Now(); ; {
+	_, runner := f.inForce()
+	for answered, adopted := f.clock.Now(), f.clock.Now(); ; {
+		if now := f.clock.Now(); now.Sub(adopted) > f.o.Timing.Mend { // its process may have been killed
+			adopted = now
+			if err := f.adopt(ctx, j, runner); err != nil && ctx.Err() == nil {
+				f.log.Warn("cannot go on with a run", "job", j.Name, "error", err)
+			}
+		}
 		over := false
 		err := f.one(ctx, &over, "run_ended", id)
 		if over && err == nil {
@@ -246,7 +257,8 @@ func (f *Fleet) await(ctx context.Context, j *ingest.Job, id int64) error {
 // goes on with it.
 func (f *Fleet) abandon(ctx context.Context, j *ingest.Job, id int64) error {
 	_, runner := f.inForce()
-	for left := batch; left == batch; {
+	end := f.clock.Now().Add(f.o.Grace) // the next run goes on with the rest
+	for left := batch; left == batch && f.clock.Now().Before(end); {
 		var err error
 		if left, err = f.abandonSome(ctx, j, id); err != nil {
 			return err

@@ -30,10 +30,8 @@ func (b *Board) Status(ctx context.Context) (s Status, err error) {
 	if s.Locks, err = b.Locks(ctx); err != nil {
 		return s, err
 	}
-	soon, cancel := context.WithTimeout(ctx, statusWithin)
-	defer cancel()
-	if err := b.read(soon, &s); err != nil {
-		return s, b.orLocked(ctx, err)
+	if err := b.watched(ctx, statusWithin, func(ctx context.Context) error { return b.read(ctx, &s) }); err != nil {
+		return s, err
 	}
 	s.Judge()
 	return s, nil

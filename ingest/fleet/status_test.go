@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -101,4 +102,18 @@ func TestALockIsNamed(t *testing.T) {
 	r.must(err) // it has no work, so it needs no lock
 	r.must(lock.Rollback(t.Context()))
 	r.must(board.CheckQueue(t.Context()))
+
+	// One that waits behind a reader keeps others from writing, too.
+	reader, err := r.catalog().Pool().Begin(t.Context())
+	r.must(err)
+	_, err = reader.Exec(t.Context(), "LOCK TABLE headroom_fleet.river_job IN ACCESS SHARE MODE")
+	r.must(err)
+	waits, err := r.catalog().Pool().Begin(t.Context())
+	r.must(err)
+	go func() { _, _ = waits.Exec(context.Background(), "LOCK TABLE headroom_fleet.river_job") }()
+	r.eventually("it waits", func() bool { return r.number(c, "SELECT count(*) FROM pg_locks WHERE NOT granted") > 0 })
+	if err := board.CheckQueue(t.Context()); err == nil || !strings.Contains(err.Error(), "ACCESS SHARE MODE") {
+		t.Errorf("the error does not name the reader: %v", err)
+	}
+	r.must(reader.Rollback(t.Context()))
 }

@@ -281,13 +281,16 @@ func (f *Fleet) enqueue(ctx context.Context, tx pgx.Tx, j *ingest.Job, q *queued
 	if err != nil {
 		return err
 	}
-	ids := make([]int64, len(all))
+	ids, asleep := make([]int64, len(all)), []int64{}
 	for i, res := range all {
 		ids[i] = res.Job.ID
 		if res.UniqueSkippedAsDuplicate && res.Job.ScheduledAt.After(q.from[i]) {
-			if _, err := f.queue.JobRetryTx(ctx, tx, res.Job.ID); err != nil {
-				return err
-			}
+			asleep = append(asleep, res.Job.ID)
+		}
+	}
+	if len(asleep) > 0 {
+		if err := exec(ctx, tx, "jobs_wake", asleep); err != nil {
+			return err
 		}
 	}
 	_, err = tx.Exec(ctx, sql("work_queue"), account(j), j.Name, q.works, q.regions, ids, q.from)

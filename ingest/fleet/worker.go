@@ -158,7 +158,10 @@ func (s *slice) resume(ctx context.Context) error {
 	if at := s.runner.Find(s.job, s.cursor).ResumeAt(now, s.runner.Opened(ctx, s.job)); at.After(now) {
 		return s.restFor(ctx, at, "deferred", s.cursor.BlockedOn)
 	}
-	_, err := s.f.insert(ctx, s.job, ingest.Occasion{Deferred: true}, now)
+	run, err := s.f.insert(ctx, s.job, ingest.Occasion{Deferred: true}, now)
+	if err == nil && run == 0 { // another process inserts a run that will have this work
+		return s.rest(ctx, now.Add(time.Second), "")
+	}
 	return err
 }
 

@@ -71,7 +71,7 @@ func ReadSketch(ctx context.Context, from Source, jobs []*ingest.Job, clock quot
 		s.saveCursor(cur)
 	}
 	for _, j := range jobs {
-		runs, err := from.Runs(ctx, catalog.RunsQuery{Job: j.Name, Limit: recordedRuns})
+		runs, err := from.Runs(ctx, catalog.RunsQuery{Job: j.Name, Limit: recordedRuns, Made: true})
 		failed = errors.Join(failed, err)
 		s.runs = append(s.runs, runs...)
 	}
@@ -151,7 +151,13 @@ func (s *Sketch) Runs(_ context.Context, q catalog.RunsQuery) (all []catalog.Run
 	}
 	for i := len(s.runs) - 1; i >= 0 && len(all) < limit; i-- {
 		r := s.runs[i]
-		if r.ID == 0 || q.Job != "" && r.Job != q.Job || q.Before != 0 && r.ID >= q.Before {
+		if r.ID == 0 || q.Job != "" && r.Job != q.Job || q.Before != 0 && r.ID >= q.Before || q.Made && r.State == catalog.Skipped ||
+			!q.Due.IsZero() && (r.Scheduled.IsZero() || r.Scheduled.After(q.Due)) {
+			continue
+		}
+		if q.Bare {
+			r.Work = nil
+			all = append(all, r)
 			continue
 		}
 		r.Work = slices.Clone(r.Work)

@@ -97,8 +97,8 @@ func (c *Catalog) Runs(ctx context.Context, q catalog.RunsQuery) (all []catalog.
 		byID[r.ID] = len(all)
 		ids, all = append(ids, r.ID), append(all, r)
 		return err
-	}, sql("runs_find"), q.Job, q.Before, q.Limit)
-	if err != nil || len(all) == 0 {
+	}, sql("runs_find"), q.Job, q.Before, q.Limit, q.Made, micros(q.Due))
+	if err != nil || len(all) == 0 || q.Bare {
 		return all, err
 	}
 	err = c.each(ctx, func(scan func(...any) error) error {

@@ -22,7 +22,10 @@ SELECT EXISTS (SELECT 1 FROM headroom_fleet.daemons WHERE id <> $1::text AND see
 SELECT EXISTS (SELECT 1 FROM headroom_fleet.daemons WHERE id <> $1::text AND seen_at > clock_timestamp() - make_interval(secs => $2::float8)
 	AND $3::text = ANY (jobs) AND settings[array_position(jobs, $3::text)] IS DISTINCT FROM $4::text);
 
--- daemons_all returns the daemons, with the time of the database and the leader.
+-- daemons_all returns the daemons, with the time of the database and the leader. It leaves out those that
+-- vanished before another began on their host, which took their place.
 SELECT d.id, d.host, d.pid, d.version, d.revision, d.state, d.skew, d.started_at, d.seen_at, d.jobs, d.units, clock_timestamp(),
 	EXISTS (SELECT 1 FROM headroom_fleet.river_leader l WHERE l.leader_id = d.id AND l.expires_at > clock_timestamp())
-FROM headroom_fleet.daemons d ORDER BY d.started_at, d.id;
+FROM headroom_fleet.daemons d
+WHERE NOT EXISTS (SELECT 1 FROM headroom_fleet.daemons n WHERE n.host = d.host AND n.started_at > d.seen_at AND n.id <> d.id)
+ORDER BY d.started_at, d.id;

@@ -79,16 +79,21 @@ SELECT coalesce(array_agg(DISTINCT blocked_on), '{}') FROM headroom_fleet.works
 WHERE account = $1::text AND job = $2::text AND blocked_on <> '' AND next_at > clock_timestamp();
 
 -- works_wake lets work go on that the block of a pool deferred, or all work of a job if the
--- pool is empty. It returns River's jobs. Args: account, job, pool.
+-- pool is empty. It returns River's jobs. Args: account, job, pool, how much at most.
 UPDATE headroom_fleet.works SET next_at = clock_timestamp(), blocked_on = '', why = ''
-WHERE account = $1::text AND job = $2::text AND ($3::text = '' OR blocked_on = $3::text) AND next_at > clock_timestamp()
+WHERE account = $1::text AND job = $2::text AND work IN (
+	SELECT work FROM headroom_fleet.works
+	WHERE account = $1::text AND job = $2::text AND ($3::text = '' OR blocked_on = $3::text) AND next_at > clock_timestamp() ORDER BY work LIMIT $4::integer FOR UPDATE)
 RETURNING river_job;
 
+-- jobs_wake makes jobs of River available that sleep. Args: jobs.
+UPDATE headroom_fleet.river_job SET state = 'available', scheduled_at = clock_timestamp() WHERE id = ANY ($1::bigint[]) AND state IN ('scheduled', 'retryable');
+
 -- works_late returns River's jobs that sleep though their work has to go on. Args: account,
--- job, for how long.
+-- job, for how long, how many at most.
 SELECT w.river_job FROM headroom_fleet.works w JOIN headroom_fleet.river_job j ON j.id = w.river_job
 WHERE w.account = $1::text AND w.job = $2::text AND w.next_at < clock_timestamp() - $3::interval
-	AND j.state IN ('scheduled', 'retryable') AND j.scheduled_at > clock_timestamp();
+	AND j.state IN ('scheduled', 'retryable') AND j.scheduled_at > clock_timestamp() LIMIT $4::integer;
 
 -- works_lost returns work that has to go on and that River has no unfinished job for. Args:
 -- account, job, for how long, how much at most.

@@ -103,7 +103,7 @@ func demoRuns(ctx context.Context, a *session.Session, w *works, shown *relay, c
 		title(a, fmt.Sprintf("Run %d, at %s", n, console.Stamp(clock.Now())))
 		watched := watch(a)
 		shown.display = watched.tell
-		all := runOnce(ctx, a, w, w.settings.List(), &runFlags{once: true, due: true}, nil)
+		all := runOnce(ctx, a, w, w.settings.List(), &runFlags{once: true, due: true})
 		watched.close()
 		if err := showRuns(a, all); err != nil {
 			return err

@@ -20,11 +20,14 @@ import (
 	"github.com/headroom-quota/headroom/ingest/fleet"
 )
 
-// lastWords is how long a process that ends waits for targets and pings.
-const lastWords = 5 * time.Second
+// How long a process that ends waits for pings, and one that ends its runs for its ledger and for targets.
+const (
+	lastWords = 5 * time.Second
+	lastLook  = 30 * time.Second
+)
 
 // watcher returns what tells people of the ledger and the jobs, by the settings in force.
-func watcher(a *session.Session, inForce func() *works) (*notify.Watcher, error) {
+func watcher(a *session.Session, once bool, inForce func() *works) (*notify.Watcher, error) {
 	c := inForce().catalog
 	var board *fleet.Board
 	if shared, is := c.(*pgcatalog.Catalog); is {
@@ -40,7 +43,7 @@ func watcher(a *session.Session, inForce func() *works) (*notify.Watcher, error)
 			src.Fleet = board
 		}
 		return notify.Inputs{Targets: w.settings.Notify, Sources: src, State: w.settings.State}
-	}, &notify.Options{Clock: a.Clock, Log: a.Log}), nil
+	}, &notify.Options{Clock: inForce().clock, Log: a.Log, Once: once}), nil
 }
 
 // lookOnce tells people what needs them after runs. A program that has been told to stop does so, too.
@@ -48,9 +51,9 @@ func lookOnce(ctx context.Context, a *session.Session, w *works) {
 	if len(w.settings.Notify) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
 	defer cancel()
-	watching, err := watcher(a, func() *works { return w })
+	watching, err := watcher(a, true, func() *works { return w })
 	if err != nil {
 		a.Log.Error("nobody is notified", "error", err)
 		return

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/notify"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/traces"
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/fleet"
 	"github.com/headroom-quota/headroom/ingest/youtube"
@@ -91,6 +93,19 @@ type works struct {
 	fleet    *fleet.Fleet // nil: the runner works by itself
 	clock    quota.Clock
 	log      *slog.Logger
+	pings    *notify.Pinger
+}
+
+// begins is a tracer that also says that runs begin.
+type begins struct {
+	*traces.Traces
+	pings *notify.Pinger
+}
+
+// Run implements [ingest.Tracer].
+func (b begins) Run(ctx context.Context, j *ingest.Job, scheduled time.Time) (context.Context, func(*ingest.Report)) {
+	b.pings.Begin(j.Name)
+	return b.Traces.Run(ctx, j, scheduled)
 }
 
 // run makes a run of a job.
@@ -107,7 +122,7 @@ func (w *works) run(ctx context.Context, j *ingest.Job, why ingest.Occasion) (*i
 
 // openWorks opens everything that runs need.
 func openWorks(ctx context.Context, a *session.Session, s *settings.Settings, done *console.Closers, progress func(ingest.Progress)) (*works, error) {
-	w := &works{settings: s, log: a.Log, clock: a.Clock}
+	w := &works{settings: s, log: a.Log, clock: a.Clock, pings: notify.NewPinger(a.Log)}
 	deaf := context.AfterFunc(ctx, func() {
 		w.log.Info("stopping: open pages are finished and kept; a second signal ends them, too")
 	})
@@ -143,7 +158,12 @@ func withSettings(a *session.Session, w *works, s *settings.Settings, progress f
 	}
 	by := *w
 	by.settings = s
-	by.runner = ingest.NewRunner(&s.Config, w.ledger, w.catalog, client, a.Opened, &ingest.Options{Clock: w.clock, Log: a.Log, Progress: progress, Tracer: a.Traces, Abort: a.Abort, Program: programs(a, s, w.ledger)})
+	by.pings.Set(s.Ping)
+	var tracer ingest.Tracer = begins{a.Traces, by.pings}
+	if s.Database != "" { // a run of a fleet begins on several machines
+		tracer = a.Traces
+	}
+	by.runner = ingest.NewRunner(&s.Config, w.ledger, w.catalog, client, a.Opened, &ingest.Options{Clock: w.clock, Log: a.Log, Progress: progress, Tracer: tracer, Abort: a.Abort, Program: programs(a, s, w.ledger)})
 	return &by, nil
 }
 
@@ -195,11 +215,10 @@ func runJobs(a *session.Session, cmd *cobra.Command, f *runFlags) (err error) {
 		watched.close()
 		return err
 	}
-	pings := notify.NewPinger(func() string { return s.Ping }, a.Log)
-	all := runOnce(ctx, a, w, jobs, f, pings)
+	all := runOnce(ctx, a, w, jobs, f)
 	watched.close()
 	lookOnce(ctx, a, w)
-	pings.Wait(lastWords)
+	w.pings.Wait(lastWords)
 	return leave(a, w, file, all)
 }
 
@@ -226,14 +245,13 @@ func runDaemon(ctx context.Context, a *session.Session, s *settings.Settings, jo
 	var works atomic.Pointer[works] // of the settings in force
 	works.Store(opened)
 	var one sync.Mutex // jobs may end at the same time
-	pings := notify.NewPinger(func() string { return works.Load().settings.Ping }, a.Log)
-	done.Add(func() error { pings.Wait(lastWords); return nil })
+	done.Add(func() error { opened.pings.Wait(lastWords); return nil })
 	ended := func(j *ingest.Job, rep *ingest.Report, err error) {
 		one.Lock()
 		defer one.Unlock()
 		r := summary(j, rep, err, a.Now())
 		if r.State != held {
-			pings.End(j.Name, r.code, r.Error)
+			opened.pings.End(j.Name, r.code, r.Error)
 		}
 		if err := errors.Join(tellRun(a, r), file.write(works.Load())); err != nil {
 			a.Log.Error("report a run", "job", j.Name, "error", err)
@@ -266,13 +284,13 @@ func runDaemon(ctx context.Context, a *session.Session, s *settings.Settings, jo
 	})()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	watching, err := watcher(a, works.Load)
+	watching, err := watcher(a, false, works.Load)
 	if err != nil {
 		return err
 	}
 	var side sync.WaitGroup
 	side.Go(func() { watching.Run(ctx) })
-	defer side.Wait()
+	defer func() { cancel(nil); side.Wait() }()
 	if opened.fleet != nil {
 		go verifyLater(ctx, a, opened, cancel)
 	}
@@ -368,15 +386,16 @@ func regionsOf(j *ingest.Job, asked []string) []string {
 }
 
 // runOnce makes one run of each job. Deferred work comes first, for all jobs.
-func runOnce(ctx context.Context, a *session.Session, w *works, jobs []*ingest.Job, f *runFlags, pings *notify.Pinger) (all []*RunView) {
+func runOnce(ctx context.Context, a *session.Session, w *works, jobs []*ingest.Job, f *runFlags) (all []*RunView) {
 	had := map[string][]string{} // by job: the work that was resumed
 	stuck := map[string]bool{}
 	one := func(j *ingest.Job, why ingest.Occasion) {
 		why.Regions = regionsOf(j, f.regions)
-		pings.Begin(j.Name)
 		rep, err := w.run(ctx, j, why)
 		r := summary(j, rep, err, a.Now())
-		pings.End(j.Name, r.code, r.Error)
+		if r.State != held {
+			w.pings.End(j.Name, r.code, r.Error)
+		}
 		all = append(all, r)
 		if err != nil {
 			stuck[j.Name] = true

@@ -47,7 +47,7 @@ func readCatalog(ctx context.Context, src *view.Sources) (r readings, err error)
 
 // job reads the last run and the freshness of a job.
 func (r *readings) job(ctx context.Context, src *view.Sources, j *ingest.Job) error {
-	runs, err := src.Catalog.Runs(ctx, catalog.RunsQuery{Job: j.Name, Limit: 1})
+	runs, err := src.Catalog.Runs(ctx, catalog.RunsQuery{Job: j.Name, Limit: 1, Made: true})
 	if err != nil {
 		return err
 	}

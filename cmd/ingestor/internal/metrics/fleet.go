@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
@@ -36,6 +37,10 @@ type workOf struct {
 // readFleet reads the daemons and the work of a fleet.
 func readFleet(ctx context.Context, src *view.Sources) (r readings, err error) {
 	s, err := src.Fleet.Status(ctx)
+	if locked, is := errors.AsType[*fleet.LockedError](err); is { // the rest cannot be read
+		r.add(fleetLocks, float64(len(locked.Locks)))
+		return r, err
+	}
 	if err != nil {
 		return nil, err
 	}

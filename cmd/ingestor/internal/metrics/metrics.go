@@ -160,7 +160,7 @@ func (s state) Collect(to chan<- prometheus.Metric) {
 			up := 1.0
 			if err != nil {
 				s.log.Warn("metrics: the "+name+" cannot be read", "error", err)
-				found, up = nil, 0
+				up = 0
 			}
 			found.add(source.up, up)
 			for _, one := range found {

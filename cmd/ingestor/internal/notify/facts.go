@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	shortest = time.Hour       // of a window that is told of
-	late     = 5 * time.Minute // after which a run that is due was missed
-	fewBytes = 256 << 20       // that a disk must have left
+	shortest = time.Hour // of a window that is told of
+	slack    = 5         // percent of a limit that must come back before it is over
+	fewBytes = 256 << 20 // that a disk must have left
 )
 
 // found are facts, and what else would be known.
@@ -59,20 +59,24 @@ func (f *found) ledger(ctx context.Context, src *view.Sources, shares []int, now
 	if ctx.Err() != nil {
 		return
 	}
-	f.known["ledger/"] = true
+	key := "ledger/" + here() // another machine may reach it
+	f.known[key] = true
 	if err != nil {
 		what := "The ledger cannot be read, so calls are refused or counted later: %v"
 		if _, lost := errors.AsType[*quota.ForgottenError](err); lost {
 			what = "%v"
 		}
-		f.add(Ledger, 0, "ledger/read", what, err)
+		f.add(Ledger, 0, key, what, err)
 		return
 	}
-	f.known["share/"], f.known["gone/"], f.known["blocked/"] = true, true, true
 	least := cheapest(src.Ledger.Book())
 	for i := range all {
 		u := &all[i]
 		pool := u.Pool.String()
+		f.known["blocked/"+pool], f.known["gone/"+pool] = true, true
+		for _, share := range shares {
+			f.known[shareKey(pool, share)] = true
+		}
 		if u.Blocked.After(now) {
 			f.add(Blocked, 0, "blocked/"+pool, "%s is blocked until %s by the %s: %s", pool, moment(u.Blocked), who(u), u.Reason)
 		}
@@ -80,15 +84,28 @@ func (f *found) ledger(ctx context.Context, src *view.Sources, shares []int, now
 		if w == nil {
 			continue
 		}
-		if w.Remaining < max(least[pool], 1) {
+		if enough := max(least[pool], 1); w.Remaining < enough+w.Limit*slack/100 {
 			f.add(Gone, 0, "gone/"+pool, "%s is used up: %s of %s are left of %s. Units come back at %s", pool, view.Number(w.Remaining), view.Number(w.Limit), w.Window, moment(w.NextAt))
+			f.last().Lasts = w.Remaining >= enough
 		}
 		for _, share := range shares {
-			if w.Used*100 >= w.Limit*int64(share) {
-				f.add(Share, share, fmt.Sprintf("share/%s/%d", pool, share), "%s: %d%% of %s is used, %s of %s", pool, w.Used*100/w.Limit, w.Window, view.Number(w.Used), view.Number(w.Limit))
+			if w.Used*100 >= w.Limit*int64(share-slack) {
+				f.add(Share, share, shareKey(pool, share), "%s: %d%% of %s is used, %s of %s", pool, w.Used*100/w.Limit, w.Window, view.Number(w.Used), view.Number(w.Limit))
+				f.last().Lasts = w.Used*100 < w.Limit*int64(share)
 			}
 		}
 	}
+}
+
+// last returns the fact that was added last.
+func (f *found) last() *Fact { return &f.facts[len(f.facts)-1] }
+
+func shareKey(pool string, share int) string { return fmt.Sprintf("share/%s/%d", pool, share) }
+
+// here names this machine.
+func here() string {
+	host, _ := os.Hostname()
+	return host
 }
 
 // fullest returns the window of a pool that is used most, or nil. Short ones fill up again and again.
@@ -130,13 +147,17 @@ func who(u *quota.Usage) string {
 
 // job looks at the last run of a job, and at the one that is due.
 func (f *found) job(ctx context.Context, src *view.Sources, j *ingest.Job, now time.Time) {
-	runs, err := src.Catalog.Runs(ctx, catalog.RunsQuery{Job: j.Name, Limit: 10})
+	runs, err := src.Catalog.Runs(ctx, catalog.RunsQuery{Job: j.Name, Limit: 2, Made: true, Bare: true})
 	if err != nil {
 		return
 	}
 	f.known["run/"+j.Name] = true
-	i := slices.IndexFunc(runs, func(r catalog.RunRecord) bool { return r.State != catalog.Skipped && r.State != catalog.Running })
+	i := slices.IndexFunc(runs, func(r catalog.RunRecord) bool { return r.State != catalog.Running })
 	if i >= 0 && runs[i].State == catalog.Failed {
+		whole, err := src.Catalog.Runs(ctx, catalog.RunsQuery{Job: j.Name, Before: runs[i].ID + 1, Limit: 1})
+		if err == nil && len(whole) == 1 {
+			runs[i] = whole[0]
+		}
 		f.add(Run, 0, "run/"+j.Name, "The last run of %s failed: %s", j.Name, view.Why(&runs[i]))
 	}
 	why, due, err := src.Runner.Due(ctx, j)
@@ -144,8 +165,7 @@ func (f *found) job(ctx context.Context, src *view.Sources, j *ingest.Job, now t
 		return
 	}
 	f.known["missed/"+j.Name] = true
-	started := len(runs) > 0 && (runs[0].State == catalog.Running || !runs[0].StartedAt.Before(why.Scheduled))
-	if due && len(runs) > 0 && !started && now.Sub(why.Scheduled) > late+j.Jitter {
+	if due && len(runs) > 0 && view.Missed(j, &runs[0], why.Scheduled, now) {
 		f.add(Missed, 0, "missed/"+j.Name, "%s was due at %s, and no run has started. Check that ingestor run, or its timer, is up", j.Name, moment(why.Scheduled))
 	}
 }
@@ -155,30 +175,35 @@ func (f *found) fleet(ctx context.Context, src *view.Sources) {
 	if src.Fleet == nil {
 		return
 	}
-	is, err := src.Fleet.Status(ctx)
+	locks, err := src.Fleet.Locks(ctx)
+	if err != nil {
+		return
+	}
+	f.known["lock/"] = true
+	for _, l := range locks {
+		f.add(Daemon, 0, "lock/"+l.Table, "%s", l)
+	}
+	daemons, err := src.Fleet.Daemons(ctx)
 	if err != nil {
 		return
 	}
 	f.known["daemon/"] = true
-	for i := range is.Daemons {
-		if d := &is.Daemons[i]; !d.Alive() {
-			f.add(Daemon, 0, "daemon/"+d.ID, "The daemon %s has been silent for %s. The others go on with its work", d.ID, d.Silent.Truncate(time.Second))
+	for i := range daemons {
+		if d := &daemons[i]; !d.Alive() {
+			f.add(Daemon, 0, "daemon/"+d.ID, "The daemon %s has been silent since %s. Look whether its machine is up: ingestor fleet", d.ID, moment(d.SeenAt))
 		}
-	}
-	for _, l := range is.Locks {
-		f.add(Daemon, 0, "daemon/lock/"+l.Table, "%s", l)
 	}
 }
 
 // disk looks at the room for the files of this machine.
 func (f *found) disk(state string) {
-	host, _ := os.Hostname()
+	key := "disk/" + here() + ":" + state
 	for {
 		left, known := sqlitefile.Room(state)
 		if known {
-			f.known["disk/"+host] = true
+			f.known[key] = true
 			if left < fewBytes {
-				f.add(Disk, 0, "disk/"+host, "The disk of %s on %s has only %d MiB left", state, host, left>>20)
+				f.add(Disk, 0, key, "The disk of %s on %s has only %d MiB left", state, here(), left>>20)
 			}
 			return
 		}

@@ -124,7 +124,7 @@ func all(t *testing.T, watchers ...*Watcher) {
 	each.Wait()
 }
 
-var units = quota.Pool{Upstream: "youtube", Account: "default", Name: "units"}
+var unitsPool = quota.Pool{Upstream: "youtube", Account: "default", Name: "units"}
 
 // TestToldOnce: several processes watch, and each event is told once, and once when it is over.
 func TestToldOnce(t *testing.T) {
@@ -141,11 +141,11 @@ func TestToldOnce(t *testing.T) {
 		want int // things told so far
 	}{
 		{"nothing", func() error { return nil }, 0},
-		{"a block", func() error { return r.ledger.BlockFor(t.Context(), units, 10*time.Hour, "maintenance") }, 1},
+		{"a block", func() error { return r.ledger.BlockFor(t.Context(), unitsPool, 10*time.Hour, "maintenance") }, 1},
 		{"it lasts", func() error { return nil }, 1},
-		{"it is over", func() error { return r.ledger.Admin().Unblock(t.Context(), units) }, 2},
-		{"most is used", func() error { _, err := r.ledger.Admin().Adjust(t.Context(), units, 85, "spent"); return err }, 3},
-		{"all is used", func() error { _, err := r.ledger.Admin().Adjust(t.Context(), units, 15, "spent"); return err }, 4},
+		{"it is over", func() error { return r.ledger.Admin().Unblock(t.Context(), unitsPool) }, 2},
+		{"most is used", func() error { _, err := r.ledger.Admin().Adjust(t.Context(), unitsPool, 85, "spent"); return err }, 3},
+		{"all is used", func() error { _, err := r.ledger.Admin().Adjust(t.Context(), unitsPool, 15, "spent"); return err }, 4},
 		{"the next day", func() error { r.clock.Advance(25 * time.Hour); return nil }, 6},
 		{"a run fails", func() error { return r.run(t.Context(), catalog.Failed) }, 7},
 		{"one is missed", func() error { r.clock.Advance(70 * time.Minute); return nil }, 8},
@@ -204,7 +204,7 @@ func (l *lossy) SetSlate(ctx context.Context, name, text string, version int64) 
 func TestASenderDies(t *testing.T) {
 	to := newReceiver(t)
 	r := newRig(t, map[string]Target{"ops": {Webhook: to.URL}})
-	if err := r.ledger.BlockFor(t.Context(), units, 10*time.Hour, "maintenance"); err != nil {
+	if err := r.ledger.BlockFor(t.Context(), unitsPool, 10*time.Hour, "maintenance"); err != nil {
 		t.Fatal(err)
 	}
 	r.watcher(&lossy{Catalog: r.catalog}).Look(t.Context())
@@ -227,7 +227,7 @@ func TestATargetIsDown(t *testing.T) {
 	r := newRig(t, map[string]Target{"ops": {Webhook: to.URL}})
 	w := r.watcher(r.catalog)
 	to.fails = func() int { return http.StatusInternalServerError }
-	if err := r.ledger.BlockFor(t.Context(), units, 90*time.Minute, "maintenance"); err != nil {
+	if err := r.ledger.BlockFor(t.Context(), unitsPool, 90*time.Minute, "maintenance"); err != nil {
 		t.Fatal(err)
 	}
 	for end := r.clock.Now().Add(2 * time.Hour); r.clock.Now().Before(end); r.clock.Advance(15 * time.Second) {
@@ -257,15 +257,41 @@ func TestManyAtOnce(t *testing.T) {
 		facts = append(facts, Fact{Key: fmt.Sprint("blocked/", i), Kind: Blocked, Text: strings.Repeat("x", 10_000)})
 	}
 	s.apply(noon, targets, facts, func(string) bool { return true }, newID)
-	mine := s.take(noon, targets, "me", newID)
+	mine, _ := s.take(noon, targets, "me", newID)
 	if len(mine) != 1 || len(mine[0].Items) != mostItems || mine[0].More != 50 || len(s.Messages) != 1 {
 		t.Fatalf("%d messages", len(mine))
 	}
 	if text, err := bodyOf(mine[0]); err != nil || len(text) > 256<<10 {
 		t.Errorf("a body of %d bytes, %v", len(text), err)
 	}
-	if again := s.take(noon, targets, "other", newID); len(again) != 0 {
+	if again, _ := s.take(noon, targets, "other", newID); len(again) != 0 {
 		t.Error("another process sends it, too")
+	}
+}
+
+// TestUsedUpIsNotOverWithEachUnit: a pool of which units come back one by one is told of once.
+func TestUsedUpIsNotOverWithEachUnit(t *testing.T) {
+	to := newReceiver(t)
+	r := newRig(t, map[string]Target{"ops": {Webhook: to.URL, Tell: []Kind{Gone}}})
+	w := r.watcher(r.catalog)
+	spend := func(units int64) {
+		t.Helper()
+		if _, err := r.ledger.Admin().Adjust(t.Context(), unitsPool, units, "a test"); err != nil {
+			t.Fatal(err)
+		}
+		w.Look(t.Context())
+	}
+	spend(100)
+	for range 3 {
+		spend(-2)
+		spend(2)
+	}
+	if n := to.told(t); n != 1 {
+		t.Errorf("%d things were told of a pool that is used up", n)
+	}
+	spend(-20)
+	if n := to.told(t); n != 2 {
+		t.Errorf("%d things were told when units are back", n)
 	}
 }
 
@@ -368,12 +394,17 @@ func TestRandomHistories(t *testing.T) {
 			}
 			text, version, _ := home.Slate(t.Context(), name)
 			s := read(text)
+			targets := targets
+			if me == "process 0" { // it has not been reloaded yet
+				targets = map[string]Target{"a": targets["a"]}
+			}
 			s.apply(now, targets, facts, func(string) bool { return !blind }, newID)
 			for _, e := range s.Events {
 				begun[e.ID] = e.Kind
 			}
 			var mine []message
-			for _, m := range s.take(now, targets, me, newID) {
+			taken, _ := s.take(now, targets, me, newID)
+			for _, m := range taken {
 				mine = append(mine, *m)
 			}
 			if !healthy && random.IntN(6) == 0 {

@@ -9,21 +9,34 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // Pinger tells a dead man's switch that runs begin and end, with the protocol of healthchecks.io: /start, and
 // then the exit code. It never delays a run. Nil tells nobody.
 type Pinger struct {
-	address func() string
+	address atomic.Pointer[string]
 	log     *slog.Logger
 	client  *http.Client
-	under   sync.WaitGroup
+
+	mu    sync.Mutex
+	last  map[string]chan struct{} // by job: closed when its last ping has ended
+	under sync.WaitGroup
 }
 
-// NewPinger returns a pinger for the address in force. An empty one is asked nothing.
-func NewPinger(address func() string, log *slog.Logger) *Pinger {
-	return &Pinger{address: address, log: log, client: newClient()}
+// NewPinger returns a pinger that asks no address yet.
+func NewPinger(log *slog.Logger) *Pinger {
+	p := &Pinger{log: log, client: newClient(), last: map[string]chan struct{}{}}
+	p.Set("")
+	return p
+}
+
+// Set sets the address. An empty one is asked nothing.
+func (p *Pinger) Set(address string) {
+	if p != nil {
+		p.address.Store(&address)
+	}
 }
 
 // CheckPing returns what is wrong with the address of a switch. The error does not show it.
@@ -59,7 +72,7 @@ func (p *Pinger) ping(job, what, text string) {
 	if p == nil { // nobody is told of a demonstration
 		return
 	}
-	address := p.address()
+	address := *p.address.Load()
 	if address == "" {
 		return
 	}
@@ -68,7 +81,16 @@ func (p *Pinger) ping(job, what, text string) {
 		return // the settings were checked
 	}
 	to = to.JoinPath(what)
+	ended := make(chan struct{})
+	p.mu.Lock()
+	before := p.last[job] // so that /start does not arrive last
+	p.last[job] = ended
+	p.mu.Unlock()
 	p.under.Go(func() {
+		defer close(ended)
+		if before != nil {
+			<-before
+		}
 		for try := 1; ; try++ {
 			if err = p.once(to.String(), text); err == nil {
 				return
@@ -95,6 +117,9 @@ func (p *Pinger) once(address, text string) error {
 
 // Wait waits for pings under way, for a time at most.
 func (p *Pinger) Wait(most time.Duration) {
+	if p == nil {
+		return
+	}
 	done := make(chan struct{})
 	go func() { p.under.Wait(); close(done) }()
 	select {

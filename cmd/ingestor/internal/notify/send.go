@@ -149,7 +149,7 @@ func letter(t *Target, m *message) []byte {
 	if t.From != "" {
 		fmt.Fprintf(&b, "From: %s\n", t.From)
 	}
-	subject := strings.SplitN(m.Items[0].Text, "\n", 2)[0]
+	subject := strings.SplitN(textOf(m), "\n", 2)[0]
 	if n := len(m.Items) + m.More - 1; n > 0 {
 		subject = fmt.Sprintf("%s, and %d more", subject, n)
 	}

@@ -23,7 +23,8 @@ type event struct {
 	Ended time.Time `json:"ended,omitzero"`
 	Seen  time.Time `json:"seen"` // about when somebody saw that it lasts
 
-	Due map[string]phase `json:"due"` // what targets have still to be told
+	Due  map[string]phase `json:"due"`  // what targets have still to be told
+	Told map[string]bool  `json:"told"` // the targets that were told, or are due
 }
 
 // phase is what is told of an event.
@@ -62,15 +63,18 @@ const (
 	mostItems  = 100 // of a message
 	mostText   = 500 // bytes of an item
 	mostEvents = 2000
-	forgotten  = 24 * time.Hour // after which an event that nobody sees is over, and a message is given up
-	seenEvery  = time.Hour      // between two notes that an event lasts
-	held       = time.Minute    // by its sender
+	forgotten  = 24 * time.Hour     // after which an event that nobody sees is over
+	givenUp    = 3 * 24 * time.Hour // after which a message is
+	seenEvery  = time.Hour          // between two notes that an event lasts
+	held       = time.Minute        // by its sender
 	firstWait  = 15 * time.Second
 	longestTry = 10 * time.Minute
 )
 
-// Fact is something that needs people now.
+// Fact is something that needs people now. A fact that only Lasts begins no event, and keeps one from
+// being over: so a pool that is used up does not come and go with each unit.
 type Fact struct {
+	Lasts bool
 	Key   string
 	Kind  Kind
 	Share int
@@ -78,7 +82,8 @@ type Fact struct {
 }
 
 // apply brings the events up to date with the facts. Knows tells of which keys the caller would know
-// a fact if there were one. It reports whether anything changed.
+// a fact if there were one. Other processes may have other targets, so what is due to those stays. It
+// reports whether anything changed.
 func (s *slate) apply(now time.Time, targets map[string]Target, facts []Fact, knows func(key string) bool, id func() string) (changed bool) {
 	is := map[string]*event{}
 	for _, e := range s.Events {
@@ -88,40 +93,33 @@ func (s *slate) apply(now time.Time, targets map[string]Target, facts []Fact, kn
 	}
 	lasts := map[string]bool{}
 	for _, f := range facts {
-		if lasts[f.Key] = true; is[f.Key] != nil || len(s.Events) >= mostEvents {
+		if lasts[f.Key] = true; is[f.Key] != nil || f.Lasts || len(s.Events) >= mostEvents {
 			continue
 		}
-		e := &event{ID: id(), Key: f.Key, Kind: f.Kind, Share: f.Share, Text: cut(f.Text), Began: now, Seen: now, Due: map[string]phase{}}
-		for name, t := range targets {
-			if t.wants(e) {
-				e.Due[name] = began
-			}
-		}
-		s.Events, changed = append(s.Events, e), true
+		e := &event{ID: id(), Key: f.Key, Kind: f.Kind, Share: f.Share, Text: cut(f.Text), Began: now, Seen: now, Due: map[string]phase{}, Told: map[string]bool{}}
+		s.Events, is[f.Key], changed = append(s.Events, e), e, true
 	}
 	for key, e := range is {
 		switch {
-		case lasts[key] && now.Sub(e.Seen) >= seenEvery:
-			e.Seen, changed = now, true
 		case !lasts[key] && (knows(key) || now.Sub(e.Seen) >= forgotten):
 			e.Ended, changed = now, true
-			for name, t := range targets {
-				if t.wants(e) {
-					e.Due[name] = over
-				}
+			for name := range e.Told {
+				e.Due[name] = over
 			}
+			continue
+		case lasts[key] && now.Sub(e.Seen) >= seenEvery:
+			e.Seen, changed = now, true
 		}
-	}
-	for _, e := range s.Events { // a target may have been removed
-		for name := range e.Due {
-			if _, there := targets[name]; !there {
-				delete(e.Due, name)
-				changed = true
+		for name, t := range targets { // also one that is new
+			if t.wants(e) && !e.Told[name] {
+				e.Due[name], e.Told[name], changed = began, true, true
 			}
 		}
 	}
 	n := len(s.Events)
-	s.Events = slices.DeleteFunc(s.Events, func(e *event) bool { return !e.Ended.IsZero() && len(e.Due) == 0 })
+	s.Events = slices.DeleteFunc(s.Events, func(e *event) bool {
+		return !e.Ended.IsZero() && (len(e.Due) == 0 || now.Sub(e.Ended) > givenUp)
+	})
 	return changed || len(s.Events) != n
 }
 
@@ -134,15 +132,21 @@ func cut(text string) string {
 }
 
 // take returns the messages that the caller has to send now. Each target has one message at a time:
-// what begins meanwhile goes into its next one.
-func (s *slate) take(now time.Time, targets map[string]Target, me string, id func() string) (mine []*message) {
+// what begins meanwhile goes into its next one. Lost are messages that nobody could send for days.
+func (s *slate) take(now time.Time, targets map[string]Target, me string, id func() string) (mine, lost []*message) {
 	s.Messages = slices.DeleteFunc(s.Messages, func(m *message) bool {
-		_, there := targets[m.Target]
-		return !there || now.Sub(m.Made) > forgotten
+		old := now.Sub(m.Made) > givenUp
+		if old {
+			lost = append(lost, m)
+		}
+		return old
 	})
 	busy := map[string]bool{}
 	for _, m := range s.Messages {
 		busy[m.Target] = true
+		if _, there := targets[m.Target]; !there {
+			continue // another process may have it
+		}
 		if !m.Next.After(now) && (m.By == "" || !m.Until.After(now)) {
 			mine = append(mine, m)
 		}
@@ -171,7 +175,7 @@ func (s *slate) take(now time.Time, targets map[string]Target, me string, id fun
 	for _, m := range mine {
 		m.By, m.Until = me, now.Add(held)
 	}
-	return mine
+	return mine, lost
 }
 
 // sent notes how the sending of a message ended.

@@ -39,6 +39,7 @@ type Options struct {
 	Clock quota.Clock
 	Log   *slog.Logger
 	Every time.Duration // between two looks; zero is 15s
+	Once  bool          // the watcher looks once, so it tells at once what others look at twice
 }
 
 // Watcher tells people what needs them.
@@ -52,6 +53,8 @@ type Watcher struct {
 	me     string
 	told   map[string]bool // targets of which the log says that they fail
 	broken bool            // the slate
+	once   bool
+	seen   map[string]bool // facts of the last look
 }
 
 // New returns a watcher.
@@ -59,7 +62,7 @@ func New(slates Slates, inputs func() Inputs, o *Options) *Watcher {
 	if o == nil {
 		o = &Options{}
 	}
-	w := &Watcher{slates: slates, inputs: inputs, clock: cmp.Or[quota.Clock](o.Clock, quota.SystemClock{}), log: o.Log, every: cmp.Or(o.Every, 15*time.Second), client: newClient(), me: newID(), told: map[string]bool{}}
+	w := &Watcher{slates: slates, inputs: inputs, clock: cmp.Or[quota.Clock](o.Clock, quota.SystemClock{}), log: o.Log, every: cmp.Or(o.Every, 15*time.Second), client: newClient(), me: newID(), told: map[string]bool{}, once: o.Once, seen: map[string]bool{}}
 	if w.log == nil {
 		w.log = slog.Default()
 	}
@@ -100,14 +103,18 @@ func (w *Watcher) Look(ctx context.Context) {
 	now := w.clock.Now()
 	f := look(bounded, in.Sources, in.State, shares, now)
 	cancel()
+	w.confirm(f.facts)
 	var mine []message
+	var lost []*message
 	err := w.change(ctx, func(s *slate) bool {
 		changed := s.apply(now, in.Targets, f.facts, f.knows, newID)
 		mine = nil
-		for _, m := range s.take(now, in.Targets, w.me, newID) {
+		var taken []*message
+		taken, lost = s.take(now, in.Targets, w.me, newID)
+		for _, m := range taken {
 			mine = append(mine, *m)
 		}
-		return changed || len(mine) > 0
+		return changed || len(taken)+len(lost) > 0
 	})
 	if err != nil {
 		if !w.broken && ctx.Err() == nil {
@@ -117,7 +124,24 @@ func (w *Watcher) Look(ctx context.Context) {
 		return
 	}
 	w.broken = false
+	for _, m := range lost {
+		w.log.Error("a message was never taken, and is given up", "target", m.Target, "events", len(m.Items)+m.More, "tries", m.Tries)
+	}
 	w.deliver(ctx, in.Targets, mine)
+}
+
+// confirm lets facts only last that may be gone in a moment, until they are found twice: an answer that was
+// slow, and daemons that were silent while the database was away.
+func (w *Watcher) confirm(facts []Fact) {
+	seen := map[string]bool{}
+	for i := range facts {
+		f := &facts[i]
+		seen[f.Key] = true
+		if !w.once && (f.Kind == Ledger || f.Kind == Daemon) && !w.seen[f.Key] {
+			f.Lasts = true
+		}
+	}
+	w.seen = seen
 }
 
 // deliver sends messages, all at once, and notes which have arrived.
@@ -140,7 +164,7 @@ func (w *Watcher) deliver(ctx context.Context, targets map[string]Target, all []
 		case ends[i] == nil:
 			w.log.Info("notified", "target", to, "events", len(all[i].Items)+all[i].More)
 		case !w.told[to]:
-			w.log.Error("cannot notify; trying again for a day", "target", to, "error", ends[i])
+			w.log.Error("cannot notify; trying again for three days", "target", to, "error", ends[i])
 		}
 		w.told[to] = ends[i] != nil
 	}

@@ -30,6 +30,8 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/guard"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
+	"github.com/headroom-quota/headroom/ingest/fleet"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -139,10 +141,16 @@ func serveAPI(a *session.Session, cmd *cobra.Command) (err error) {
 		inForce.Store(&notify.Inputs{Targets: s.Notify, Sources: &src.Sources, State: s.State})
 	}
 	noting(s, &src)
+	clock := a.Clock
+	if shared, is := src.Catalog.(*pgcatalog.Catalog); is { // the clock of those who tell, too
+		if clock, err = fleet.NewClock(ctx, shared); err != nil {
+			return errors.Join(session.UnopenedDatabase(err), closeAll(others), l.Close())
+		}
+	}
 	watching, unwatch := context.WithCancel(ctx)
 	var side sync.WaitGroup
 	side.Go(func() {
-		notify.New(src.Catalog, func() notify.Inputs { return *inForce.Load() }, &notify.Options{Clock: a.Clock, Log: a.Log}).Run(watching)
+		notify.New(src.Catalog, func() notify.Inputs { return *inForce.Load() }, &notify.Options{Clock: clock, Log: a.Log}).Run(watching)
 	})
 	defer func() { unwatch(); side.Wait() }() // the catalog is closed after it
 	fmt.Fprintf(a.Stdout, "serving on %s://%s\n", s.Scheme(), l.Addr())

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -254,6 +255,19 @@ func (s *Settings) fault(t *token.Token, message string) error {
 	return s.at(t.Position, errors.New(message))
 }
 
+// secretLine reports whether the last of some lines may hold a secret: it is of notify or ping, whose
+// addresses often do.
+func secretLine(lines []string) bool {
+	for _, line := range slices.Backward(lines) {
+		key, _, is := strings.Cut(line, ":")
+		if is && line[0] != ' ' && line[0] != '\t' && line[0] != '#' && line[0] != '-' {
+			key = strings.Trim(key, "{ \"'")
+			return key == "notify" || key == "ping"
+		}
+	}
+	return false
+}
+
 // at adds a place of the file to an error, with the line and a caret. Of nil it returns nil.
 func (s *Settings) at(p *token.Position, err error) error {
 	if err == nil {
@@ -261,7 +275,7 @@ func (s *Settings) at(p *token.Position, err error) error {
 	}
 	lines := strings.Split(string(s.Text), "\n")
 	quote := ""
-	if p.Line >= 1 && p.Line <= len(lines) {
+	if p.Line >= 1 && p.Line <= len(lines) && !secretLine(lines[:p.Line]) {
 		line := strings.Map(func(r rune) rune {
 			if unicode.IsControl(r) && r != '\t' { // a terminal would interpret it
 				return '\ufffd'
@@ -292,9 +306,6 @@ func (s *Settings) place(f ingest.Fault) error {
 		return f
 	}
 	if p := s.where(path); p != nil {
-		if path[0] == "notify" || path[0] == "ping" { // the line may hold a secret
-			return fmt.Errorf("%s:%d:%d: %w", s.File, p.Line, p.Column, f)
-		}
 		return s.at(p, f)
 	}
 	return fmt.Errorf("%s: %w", s.File, f)

@@ -54,7 +54,7 @@ type Settings struct {
 	Keys map[string]keyFile `yaml:"keys,omitempty" restart:"yes" jsonschema_description:"The API keys of other upstreams, for ingestor proxy and call, by the upstream, as github, or with its account, as github@team."`
 
 	Notify map[string]notify.Target `yaml:"notify,omitempty" jsonschema_description:"Whom to tell when the quota or the jobs need somebody, and once more when that is over: a webhook, a command or addresses of mail, each under a name."`
-	Ping   string                   `yaml:"ping,omitempty" secret:"yes" jsonschema_description:"The address of a dead man's switch, such as https://hc-ping.com/KEY/{job}. It is asked with the exit code when a run ends, and with /start when one of run --once begins."`
+	Ping   string                   `yaml:"ping,omitempty" secret:"yes" jsonschema_description:"The address of a dead man's switch, such as https://hc-ping.com/KEY/{job}. It is asked with /start when a run begins, and with the exit code when it ends."`
 
 	LogFormat string `yaml:"log_format,omitempty" restart:"yes" flag:"log 'format': text, json or auto" jsonschema:"enum=auto,enum=text,enum=json" jsonschema_description:"The format of the log. auto is text on a terminal and json elsewhere."`
 	LogLevel  string `yaml:"log_level,omitempty" restart:"yes" flag:"log 'level': debug, info, warn or error" jsonschema:"enum=debug,enum=info,enum=warn,enum=error" jsonschema_description:"The lowest level that is logged."`

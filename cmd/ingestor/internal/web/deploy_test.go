@@ -22,6 +22,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest/fleet"
 	"github.com/headroom-quota/headroom/quota"
 )
@@ -65,7 +66,7 @@ func scraped(t *testing.T) (map[string][]string, string) {
 }
 
 // someFleet is a fleet about which there is everything to say.
-type someFleet struct{}
+type someFleet struct{ view.Fleet }
 
 func (someFleet) Status(context.Context) (fleet.Status, error) {
 	behind := int64(1)

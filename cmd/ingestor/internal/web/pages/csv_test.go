@@ -10,13 +10,14 @@ import (
 	"testing"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/testing/viewtest"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/ingest/fleet"
 	"github.com/headroom-quota/headroom/quota"
 )
 
 // aFleet is one daemon and its work.
-type aFleet struct{}
+type aFleet struct{ view.Fleet }
 
 func (aFleet) Status(context.Context) (fleet.Status, error) {
 	return fleet.Status{

@@ -101,12 +101,9 @@ const (
 	costing = 10 // finished runs that count
 )
 
-// late is how long after its time a run counts as missed.
-const late = 5 * time.Minute
-
 // read reads the history of a job from the catalog.
 func (j *job) read(ctx context.Context, src *view.Sources, s *state) error {
-	runs, err := src.Catalog.Runs(ctx, catalog.RunsQuery{Job: j.Name, Limit: recent})
+	runs, err := src.Catalog.Runs(ctx, catalog.RunsQuery{Job: j.Name, Limit: recent, Made: true})
 	if err != nil {
 		return fmt.Errorf("read the runs of %s: %w", j.Name, err)
 	}
@@ -141,7 +138,7 @@ func (j *job) read(ctx context.Context, src *view.Sources, s *state) error {
 		}
 	}
 	why, due, err := src.Runner.Due(ctx, j.Job)
-	if due && s.now.Sub(why.Scheduled) > late+j.Jitter && (j.last == nil || j.last.State != catalog.Running && j.last.StartedAt.Before(why.Scheduled)) {
+	if last := cmp.Or(j.last, &catalog.RunRecord{}); due && view.Missed(j.Job, last, why.Scheduled, s.now) {
 		j.missed = why.Scheduled
 	}
 	return err
