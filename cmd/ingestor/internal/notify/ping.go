@@ -69,7 +69,7 @@ const (
 )
 
 func (p *Pinger) ping(job, what, text string) {
-	if p == nil { // nobody is told of a demonstration
+	if p == nil {
 		return
 	}
 	address := *p.address.Load()
