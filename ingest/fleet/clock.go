@@ -34,11 +34,14 @@ func NewClock(ctx context.Context, c *pgcatalog.Catalog) (*Clock, error) {
 // meanwhile would find that its clock is off.
 const slow = time.Second
 
-// look reads the database's clock. A slow answer does not change what is known.
-func (k *Clock) look(ctx context.Context) error {
+// look reads the database's clock.
+func (k *Clock) look(ctx context.Context) error { return k.ask(ctx, sql("clock")) }
+
+// ask runs a statement that returns the time of the database. A slow answer does not change what is known.
+func (k *Clock) ask(ctx context.Context, statement string, args ...any) error {
 	var is time.Time
 	before := k.machine()
-	if err := k.pool.QueryRow(ctx, sql("clock")).Scan(&is); err != nil {
+	if err := k.pool.QueryRow(ctx, statement, args...).Scan(&is); err != nil {
 		return err
 	}
 	if took := k.machine().Sub(before); took < slow || k.skew.Load() == 0 {

@@ -238,9 +238,6 @@ func (f *Fleet) beat(ctx context.Context) (err error) {
 	defer func() { f.hears(err == nil) }()
 	ctx, cancel := context.WithTimeout(ctx, f.o.Timing.Beat)
 	defer cancel()
-	if err := f.clock.look(ctx); err != nil {
-		return err
-	}
 	jobs, _ := f.inForce()
 	f.mu.Lock()
 	if f.only != nil {
@@ -252,8 +249,7 @@ func (f *Fleet) beat(ctx context.Context) (err error) {
 		names, settings = append(names, j.Name), append(settings, settingsOf(j))
 	}
 	host, _ := os.Hostname()
-	_, err = f.pool.Exec(ctx, sql("daemon_save"), f.id, host, os.Getpid(), f.o.Version, f.o.Revision(), f.Status(), f.clock.Skew().Microseconds(), names, f.spent.Load(), settings)
-	return err
+	return f.clock.ask(ctx, sql("daemon_save"), f.id, host, os.Getpid(), f.o.Version, f.o.Revision(), f.Status(), f.clock.Skew().Microseconds(), names, f.spent.Load(), settings)
 }
 
 // hears notes whether the database answers.
@@ -381,10 +377,26 @@ func (f *Fleet) tick(ctx context.Context, j *ingest.Job, at time.Time) {
 	}
 }
 
+// toMend returns the jobs that mend has something to do for. Usually there is none, and this is all that
+// an idle daemon asks.
+func (f *Fleet) toMend(ctx context.Context, jobs []*ingest.Job) ([]*ingest.Job, error) {
+	var accounts, names []string
+	for _, j := range jobs {
+		accounts, names = append(accounts, account(j)), append(names, j.Name)
+	}
+	rows, err := f.pool.Query(ctx, sql("jobs_to_mend"), accounts, names, f.o.Timing.Mend)
+	if err != nil {
+		return nil, err
+	}
+	type job struct{ Account, Name string }
+	due, err := pgx.CollectRows(rows, pgx.RowToStructByPos[job])
+	return slices.DeleteFunc(jobs, func(j *ingest.Job) bool { return !slices.Contains(due, job{account(j), j.Name}) }), err
+}
+
 // mend lets work go on whose block was lifted, and repairs what a killed process left.
 func (f *Fleet) mend(ctx context.Context) error {
 	jobs, runner := f.inForce()
-	var all error
+	jobs, all := f.toMend(ctx, jobs)
 	for _, j := range jobs {
 		all = errors.Join(all, f.unblock(ctx, j, runner), f.wakeLate(ctx, j))
 		var over int64

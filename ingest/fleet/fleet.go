@@ -79,6 +79,7 @@ type Timing struct {
 	Rescue time.Duration // when a running job counts as lost: a minute after its slice
 	Beat   time.Duration // between two signs of life: 3s
 	Mend   time.Duration // between two looks for blocks that were lifted, and for lost work: 15s
+	Poll   time.Duration // between two looks for work of which nobody told: 10s
 	// Gone is after which silence a daemon counts as gone, and others go on with its work: 20s.
 	// Programs go on after Rescue, because nothing keeps two of them apart.
 	Gone time.Duration
@@ -201,6 +202,10 @@ func New(c *pgcatalog.Catalog, k *Clock, r *ingest.Runner, jobs []*ingest.Job, o
 	t.Beat = cmp.Or(t.Beat, 3*time.Second)
 	t.Mend = cmp.Or(t.Mend, 15*time.Second)
 	t.Gone = cmp.Or(t.Gone, 20*time.Second)
+	t.Poll = cmp.Or(t.Poll, 10*time.Second)
+	if o.PollOnly {
+		t.Poll = min(t.Poll, time.Second) // nobody tells of anything
+	}
 	t.Silence = cmp.Or(t.Silence, Silence)
 	f.soft, f.stop = context.WithCancel(context.Background())
 	f.hard, f.abort = context.WithCancel(context.Background())
@@ -237,6 +242,7 @@ func (f *Fleet) newClient(jobs []*ingest.Job) (*river.Client[pgx.Tx], error) {
 	t := &f.o.Timing
 	return river.NewClient(riverpgxv5.New(f.pool), &river.Config{
 		ID: f.id, Schema: schemaName, Queues: queues, Workers: workers, PollOnly: f.o.PollOnly,
+		FetchPollInterval: t.Poll, FetchCooldown: min(t.Poll, river.FetchCooldownDefault),
 		JobTimeout: t.Slice + f.o.CallTimeout, RescueStuckJobsAfter: t.Rescue, RetryPolicy: retryPolicy{}, MaxAttempts: attempts,
 		Logger: slog.New(quietHandler{f.log.Handler(), &terse{clock: f.clock}}),
 	})

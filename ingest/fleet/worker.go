@@ -195,7 +195,25 @@ func (s *slice) restFor(ctx context.Context, at time.Time, why, blockedOn string
 	if err != nil {
 		return err
 	}
-	return river.JobSnooze(max(0, at.Sub(s.f.clock.Now())))
+	after := max(0, at.Sub(s.f.clock.Now()))
+	s.f.nudge(queue(s.job), after)
+	return river.JobSnooze(after)
+}
+
+// written is how long River takes at most to note that a job was given back.
+const written = 250 * time.Millisecond
+
+// nudge makes daemons look for work that was given back for a short time, before they would poll.
+func (f *Fleet) nudge(queue string, after time.Duration) {
+	if f.o.PollOnly || after > f.o.Timing.Poll {
+		return
+	}
+	stopping := f.stopping()
+	go func() {
+		if f.clock.Sleep(stopping, after+written) == nil {
+			_, _ = f.pool.Exec(stopping, sql("nudge"), queue) // else they poll
+		}
+	}()
 }
 
 // step takes a step of the unit of work, and records how it ended.

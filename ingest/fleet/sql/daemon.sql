@@ -6,7 +6,8 @@ SELECT clock_timestamp();
 INSERT INTO headroom_fleet.daemons (id, host, pid, version, revision, state, skew, jobs, units, settings, started_at, seen_at)
 VALUES ($1::text, $2::text, $3::integer, $4::text, $5::bigint, $6::text, $7::bigint, $8::text[], $9::bigint, $10::text[], clock_timestamp(), clock_timestamp())
 ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, state = excluded.state, skew = excluded.skew, jobs = excluded.jobs, units = excluded.units,
-	settings = excluded.settings, seen_at = excluded.seen_at;
+	settings = excluded.settings, seen_at = excluded.seen_at
+RETURNING clock_timestamp();
 
 -- daemon_end forgets a daemon that ended by itself. Args: daemon.
 DELETE FROM headroom_fleet.daemons WHERE id = $1::text;

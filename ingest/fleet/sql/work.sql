@@ -87,7 +87,14 @@ WHERE account = $1::text AND job = $2::text AND work IN (
 RETURNING river_job;
 
 -- jobs_wake makes jobs of River available that sleep. Args: jobs.
-UPDATE headroom_fleet.river_job SET state = 'available', scheduled_at = clock_timestamp() WHERE id = ANY ($1::bigint[]) AND state IN ('scheduled', 'retryable');
+WITH woken AS (
+	UPDATE headroom_fleet.river_job SET state = 'available', scheduled_at = clock_timestamp() WHERE id = ANY ($1::bigint[]) AND state IN ('scheduled', 'retryable') RETURNING queue
+)
+SELECT pg_notify('headroom_fleet.river_insert', json_build_object('queue', queue)::text) FROM (SELECT DISTINCT queue FROM woken) AS queues;
+
+-- nudge makes daemons look for work in a queue, as River does when it inserts a job. If River changes how, they
+-- find it when they poll. Args: queue.
+SELECT pg_notify('headroom_fleet.river_insert', json_build_object('queue', $1::text)::text);
 
 -- works_late returns River's jobs that sleep though their work has to go on. Args: account,
 -- job, for how long, how many at most.
@@ -122,7 +129,12 @@ WHERE job = $1::text AND resume_at > (extract(epoch FROM clock_timestamp()) * 10
 
 -- work_free makes work available whose daemon has not been seen for long, and returns it with that
 -- daemon. The daemon may only be cut off, and its job still runs: see fence. Args: queues, how long.
-UPDATE headroom_fleet.river_job j SET state = 'available', scheduled_at = clock_timestamp()
-WHERE j.state = 'running' AND j.queue = ANY ($1::text[]) AND j.attempted_at < clock_timestamp() - $2::interval AND NOT EXISTS (
-	SELECT 1 FROM headroom_fleet.daemons d WHERE d.id = j.attempted_by[array_length(j.attempted_by, 1)] AND d.seen_at > clock_timestamp() - $2::interval)
-RETURNING j.args->>'job', j.args->>'work', j.attempted_by[array_length(j.attempted_by, 1)];
+WITH freed AS (
+	UPDATE headroom_fleet.river_job j SET state = 'available', scheduled_at = clock_timestamp()
+	WHERE j.state = 'running' AND j.queue = ANY ($1::text[]) AND j.attempted_at < clock_timestamp() - $2::interval AND NOT EXISTS (
+		SELECT 1 FROM headroom_fleet.daemons d WHERE d.id = j.attempted_by[array_length(j.attempted_by, 1)] AND d.seen_at > clock_timestamp() - $2::interval)
+	RETURNING j.queue, j.args, j.attempted_by
+), told AS (
+	SELECT pg_notify('headroom_fleet.river_insert', json_build_object('queue', queue)::text) FROM (SELECT DISTINCT queue FROM freed) AS queues
+)
+SELECT args->>'job', args->>'work', attempted_by[array_length(attempted_by, 1)] FROM freed, (SELECT count(*) FROM told) AS all_told;
