@@ -111,9 +111,9 @@ ORDER BY r.id LIMIT 1;
 -- jobs_to_mend returns which jobs have work that a block defers, or that has to go on and does not, a run whose
 -- work has ended, or one whose daemon stopped adding its work. Args: accounts, jobs, for how long.
 SELECT j.account, j.name FROM unnest($1::text[], $2::text[]) AS j (account, name)
-WHERE EXISTS (SELECT 1 FROM headroom_fleet.works w LEFT JOIN headroom_fleet.river_job q ON q.id = w.river_job
-		WHERE w.account = j.account AND w.job = j.name AND (w.blocked_on <> '' AND w.next_at > clock_timestamp()
-			OR w.next_at < clock_timestamp() - $3::interval AND (q.id IS NULL OR q.state NOT IN ('available', 'pending', 'running'))))
+WHERE EXISTS (SELECT 1 FROM headroom_fleet.works w WHERE w.account = j.account AND w.job = j.name AND w.blocked_on <> '' AND w.next_at > clock_timestamp())
+	OR EXISTS (SELECT 1 FROM headroom_fleet.works w LEFT JOIN headroom_fleet.river_job q ON q.id = w.river_job
+		WHERE w.account = j.account AND w.job = j.name AND w.next_at < clock_timestamp() - $3::interval AND (q.id IS NULL OR q.state NOT IN ('available', 'pending', 'running')))
 	OR EXISTS (SELECT 1 FROM headroom_fleet.runs r WHERE r.account = j.account AND r.job = j.name AND r.ended_at IS NULL
 		AND (r.adding_at < clock_timestamp() - $3::interval
 			OR r.adding_at IS NULL AND NOT EXISTS (SELECT 1 FROM headroom_fleet.units u WHERE u.run = r.id AND u.ended_at IS NULL)));
