@@ -147,8 +147,8 @@ func (f *Fleet) awaitClock(ctx context.Context, off string) {
 	f.setStatus(was)
 }
 
-// takeOver lets work go on that a daemon held which is gone. What such a daemon saves later is
-// refused by the fence. A daemon that cannot reach the database knows of no other whether it is gone.
+// takeOver lets work go on whose daemon is gone. If that daemon comes back, the fence refuses what it saves.
+// A daemon that does not reach the database cannot tell which others are gone.
 func (f *Fleet) takeOver(ctx context.Context) error {
 	if !f.heardFor(f.o.Timing.Gone) || f.stopping().Err() != nil {
 		return nil
@@ -267,7 +267,7 @@ func (f *Fleet) hears(answers bool) {
 	f.beaten = now
 }
 
-// heardFor reports whether the database has answered for so long without a break.
+// heardFor reports whether the database has answered without a break for a time.
 func (f *Fleet) heardFor(d time.Duration) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -377,8 +377,7 @@ func (f *Fleet) tick(ctx context.Context, j *ingest.Job, at time.Time) {
 	}
 }
 
-// toMend returns the jobs that mend has something to do for. Usually there is none, and this is all that
-// an idle daemon asks.
+// toMend returns the jobs that need mending. An idle daemon asks nothing more.
 func (f *Fleet) toMend(ctx context.Context, jobs []*ingest.Job) ([]*ingest.Job, error) {
 	var accounts, names []string
 	for _, j := range jobs {

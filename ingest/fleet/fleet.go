@@ -204,7 +204,7 @@ func New(c *pgcatalog.Catalog, k *Clock, r *ingest.Runner, jobs []*ingest.Job, o
 	t.Gone = cmp.Or(t.Gone, 20*time.Second)
 	t.Poll = cmp.Or(t.Poll, 10*time.Second)
 	if o.PollOnly {
-		t.Poll = min(t.Poll, time.Second) // nobody tells of anything
+		t.Poll = min(t.Poll, time.Second) // inserted work is not announced
 	}
 	t.Silence = cmp.Or(t.Silence, Silence)
 	f.soft, f.stop = context.WithCancel(context.Background())

@@ -110,10 +110,33 @@ func TestALockIsNamed(t *testing.T) {
 	r.must(err)
 	waits, err := r.catalog().Pool().Begin(t.Context())
 	r.must(err)
-	go func() { _, _ = waits.Exec(context.Background(), "LOCK TABLE headroom_fleet.river_job") }()
+	waited := make(chan error)
+	go func() {
+		_, err := waits.Exec(context.Background(), "LOCK TABLE headroom_fleet.river_job")
+		waited <- errors.Join(err, waits.Rollback(context.Background()))
+	}()
 	r.eventually("it waits", func() bool { return r.number(c, "SELECT count(*) FROM pg_locks WHERE NOT granted") > 0 })
 	if err := board.CheckQueue(t.Context()); err == nil || !strings.Contains(err.Error(), "ACCESS SHARE MODE") {
 		t.Errorf("the error does not name the reader: %v", err)
 	}
 	r.must(reader.Rollback(t.Context()))
+	r.must(<-waited)
+
+	// One that has changed a row keeps those waiting who need it.
+	_, err = c.Pool().Exec(t.Context(), "INSERT INTO headroom_fleet.pauses (account, job) VALUES ('default', 'charts')")
+	r.must(err)
+	const change = "UPDATE headroom_fleet.pauses SET paused_at = now()"
+	forgot, err := r.catalog().Pool().Begin(t.Context())
+	r.must(err)
+	_, err = forgot.Exec(t.Context(), change+" -- forgotten")
+	r.must(err)
+	needs, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() { _, _ = c.Pool().Exec(needs, change) }()
+	r.eventually("the row is named", func() bool {
+		locks, err := board.Locks(t.Context())
+		r.must(err)
+		return len(locks) == 1 && locks[0].Table == "" && strings.Contains(locks[0].Query, "forgotten") && strings.HasPrefix(locks[0].String(), "Rows that daemons need have been locked for ")
+	})
+	r.must(forgot.Rollback(t.Context()))
 }

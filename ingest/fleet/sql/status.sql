@@ -13,7 +13,7 @@ WITH found AS (
 	SELECT l.pid, n.nspname || '.' || c.relname AS what
 	FROM pg_locks l JOIN pg_class c ON c.oid = l.relation JOIN pg_namespace n ON n.oid = c.relnamespace
 	WHERE l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND n.nspname IN ('headroom_fleet', 'headroom_catalog')
-		AND c.relkind = 'r' AND l.granted AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+		AND c.relkind = 'r' AND l.granted AND l.locktype = 'relation' AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
 	UNION
 	SELECT b.pid, coalesce((SELECT n.nspname || '.' || c.relname FROM pg_locks l JOIN pg_class c ON c.oid = l.relation JOIN pg_namespace n ON n.oid = c.relnamespace
 		WHERE l.pid = w.pid AND NOT l.granted AND l.locktype = 'relation' LIMIT 1), '')
