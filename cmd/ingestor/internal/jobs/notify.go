@@ -109,9 +109,9 @@ arrived. The exit code is 1 if one has not.`,
 }
 
 func writeNotices(s *console.Sheet, shown *notify.Shown, set *settings.Settings) {
-	s.Line("Told are: %s.", strings.Join(slices.Sorted(maps.Keys(set.Notify)), ", "))
+	s.Line("Targets: %s.", strings.Join(slices.Sorted(maps.Keys(set.Notify)), ", "))
 	if len(shown.Events) == 0 {
-		s.Line("Nothing needs anybody.")
+		s.Line("There is nothing to tell.")
 	}
 	for _, e := range shown.Events {
 		s.Line("\n%s  %s\n%s", e.Began.UTC().Format("2006-01-02 15:04 MST"), e.Kind, e.Text)

@@ -27,7 +27,7 @@ type event struct {
 	Told map[string]bool  `json:"told"` // the targets that were told, or are due
 }
 
-// phase is what is told of an event.
+// phase is what a message says of an event.
 type phase string
 
 const (
@@ -81,8 +81,8 @@ type Fact struct {
 	Text  string
 }
 
-// apply brings the events up to date with the facts. Knows tells of which keys the caller would know
-// a fact if there were one. Other processes may have other targets, so what is due to those stays. It
+// apply brings the events up to date with the facts. Knows reports whether the caller would have found a
+// fact with that key. Other processes may have other targets, so what is due to those stays. It
 // reports whether anything changed.
 func (s *slate) apply(now time.Time, targets map[string]Target, facts []Fact, knows func(key string) bool, id func() string) (changed bool) {
 	is := map[string]*event{}
@@ -190,7 +190,7 @@ func (s *slate) sent(now time.Time, id string, err error) {
 	}
 }
 
-// read reads a slate. What is not one counts as empty: it is no data of anybody.
+// read reads a slate. A text that is none counts as empty: nobody's data is in it.
 func read(text string) *slate {
 	s := &slate{}
 	if json.Unmarshal([]byte(text), s) != nil {

@@ -112,7 +112,7 @@ func sendmail() (string, error) {
 	return "", errors.New("there is no sendmail on this machine; install a mail server such as msmtp-mta, or use a webhook or a command")
 }
 
-// secret reads the secret of a webhook; it is nil if there is none.
+// secret returns the secret of a webhook, or nil if it has none.
 func (t *Target) secret() ([]byte, error) {
 	if t.Secret == "" {
 		return nil, nil

@@ -51,7 +51,8 @@ type Watcher struct {
 	every  time.Duration
 	client *http.Client
 	me     string
-	told   map[string]bool // targets of which the log says that they fail
+	mu     sync.Mutex
+	fails  map[string]bool // targets of which the log has said so
 	broken bool            // the slate
 	once   bool
 	seen   map[string]bool // facts of the last look
@@ -62,7 +63,7 @@ func New(slates Slates, inputs func() Inputs, o *Options) *Watcher {
 	if o == nil {
 		o = &Options{}
 	}
-	w := &Watcher{slates: slates, inputs: inputs, clock: cmp.Or[quota.Clock](o.Clock, quota.SystemClock{}), log: o.Log, every: cmp.Or(o.Every, 15*time.Second), client: newClient(), me: newID(), told: map[string]bool{}, once: o.Once, seen: map[string]bool{}}
+	w := &Watcher{slates: slates, inputs: inputs, clock: cmp.Or[quota.Clock](o.Clock, quota.SystemClock{}), log: o.Log, every: cmp.Or(o.Every, 15*time.Second), client: newClient(), me: newID(), fails: map[string]bool{}, once: o.Once, seen: map[string]bool{}}
 	if w.log == nil {
 		w.log = slog.Default()
 	}
@@ -144,40 +145,35 @@ func (w *Watcher) confirm(facts []Fact) {
 	w.seen = seen
 }
 
-// deliver sends messages, all at once, and notes which have arrived.
+// deliver sends messages, all at once. A slow target does not keep another's answer from being noted.
 func (w *Watcher) deliver(ctx context.Context, targets map[string]Target, all []message) {
 	var each sync.WaitGroup
-	ends := make([]error, len(all))
 	for i := range all {
 		each.Go(func() {
-			t := targets[all[i].Target]
-			ends[i] = send(ctx, w.client, &t, &all[i], w.clock.Now())
+			m, t := &all[i], targets[all[i].Target]
+			w.sent(ctx, m, send(ctx, w.client, &t, m, w.clock.Now()))
 		})
 	}
 	each.Wait()
-	if len(all) == 0 {
-		return
-	}
-	for i := range all {
-		to := all[i].Target
-		switch {
-		case ends[i] == nil:
-			w.log.Info("notified", "target", to, "events", len(all[i].Items)+all[i].More)
-		case !w.told[to]:
-			w.log.Error("cannot notify; trying again for three days", "target", to, "error", ends[i])
-		}
-		w.told[to] = ends[i] != nil
+}
+
+// sent notes how the sending of a message ended.
+func (w *Watcher) sent(ctx context.Context, m *message, err error) {
+	w.mu.Lock()
+	fails := w.fails[m.Target]
+	w.fails[m.Target] = err != nil
+	w.mu.Unlock()
+	switch {
+	case err == nil:
+		w.log.Info("notified", "target", m.Target, "events", len(m.Items)+m.More)
+	case !fails:
+		w.log.Error("cannot notify; trying again for three days", "target", m.Target, "error", err)
 	}
 	apart, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	err := w.change(apart, func(s *slate) bool {
-		for i := range all {
-			s.sent(w.clock.Now(), all[i].ID, ends[i])
-		}
-		return true
-	})
-	if err != nil {
-		w.log.Error("note what was told; it is told again, with the same id", "error", err)
+	failed := w.change(apart, func(s *slate) bool { s.sent(w.clock.Now(), m.ID, err); return true })
+	if failed != nil {
+		w.log.Error("cannot note what was told; it is told again, with the same id", "error", failed)
 	}
 }
 
