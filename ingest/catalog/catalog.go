@@ -38,6 +38,7 @@ var (
 // Catalog is fetched data in a SQLite file. It is safe for concurrent use, and several
 // processes may share the file.
 type Catalog struct {
+	*Engine
 	clock quota.Clock
 	wait  time.Duration
 	file  *sqlitefile.File
@@ -50,20 +51,25 @@ func Open(ctx context.Context, path string, o *Options) (*Catalog, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	c := &Catalog{clock: o.Clock, wait: cmp.Or(o.Wait, defaultWait), turn: make(chan struct{}, 1)}
-	if c.clock == nil {
-		c.clock = quota.SystemClock{}
-	}
-	var err error
-	c.file, err = files.Open(ctx, path, c.wait, reindex)
+	wait := cmp.Or(o.Wait, defaultWait)
+	f, err := files.Open(ctx, path, wait, reindex)
 	if err != nil {
 		return nil, err
 	}
-	return c, nil
+	return opened(f, o.Clock, wait), nil
+}
+
+func opened(f *sqlitefile.File, clock quota.Clock, wait time.Duration) *Catalog {
+	if clock == nil {
+		clock = quota.SystemClock{}
+	}
+	c := &Catalog{clock: clock, wait: wait, file: f, turn: make(chan struct{}, 1)}
+	c.Engine = NewEngine((*file)(c))
+	return c
 }
 
 // Kept returns the copy of the file that Open made before it changed an older schema, or "".
-// [Catalog.Expire] deletes it with its oldest data.
+// [Engine.Expire] deletes it with its oldest data.
 func (c *Catalog) Kept() string { return c.file.Kept }
 
 // Older returns the schema of the catalog in the file at path, if it is older than that of this
@@ -97,7 +103,7 @@ func Inspect(ctx context.Context, path string, read func(*Catalog) error) error 
 		return fmt.Errorf("open the catalog: %w", err)
 	}
 	return files.Inspect(ctx, path, defaultWait, func(f *sqlitefile.File) error {
-		return read(&Catalog{clock: quota.SystemClock{}, file: f, turn: make(chan struct{}, 1)})
+		return read(opened(f, nil, defaultWait))
 	})
 }
 
@@ -108,5 +114,15 @@ func (c *Catalog) Close() error {
 	return c.file.Close()
 }
 
-// Path returns the path of the file.
-func (c *Catalog) Path() string { return c.file.Path }
+// Ready returns an error if the catalog cannot be read. Searches do not keep it waiting.
+func (c *Catalog) Ready(ctx context.Context) error {
+	return c.file.Probe(ctx, func(s *sqlitefile.Session) error {
+		_, err := s.One("SELECT id FROM runs ORDER BY id DESC LIMIT 1")
+		return err
+	})
+}
+
+// Version returns a number that changes with each commit to the file, by any process. What
+// was read since it was returned is true until it changes. Only numbers of the same Catalog
+// can be compared.
+func (c *Catalog) Version(ctx context.Context) (int64, error) { return c.file.Version(ctx) }

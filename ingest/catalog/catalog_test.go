@@ -56,7 +56,7 @@ func begin(t testing.TB, c *Catalog) Run {
 func save(t testing.TB, r Run, work string, p Page) Saved {
 	t.Helper()
 	var err error
-	if p.Cursor, err = r.(*run).c.Cursor(ctx, r.(*run).job, work); err != nil {
+	if p.Cursor, err = r.(*run).e.Cursor(ctx, r.(*run).job, work); err != nil {
 		t.Fatal(err)
 	}
 	if p.Next == "" {

@@ -2,15 +2,13 @@ package catalog
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"hash/fnv"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
-
-	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
 // Source is a catalog to copy from.
@@ -51,7 +49,13 @@ func Copy(ctx context.Context, from Source, path string, progress func(Copied)) 
 	if err != nil {
 		return nil, err
 	}
-	rows, err = c.fill(ctx, from, progress)
+	rows, err = c.Fill(ctx, from, func(ctx context.Context, t Table, rows [][]any) error {
+		insert := fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s)", t.Name, strings.Join(t.Columns, ", "), strings.TrimSuffix(strings.Repeat("?, ", len(t.Columns)), ", "))
+		return c.write(ctx, "copy "+t.Name+" to", func(tx Tx) { tx.Bulk(insert, nil, rows) })
+	}, "stop what writes to the source, delete "+partial+", and copy again", progress)
+	if err == nil {
+		err = c.Rebuild(ctx)
+	}
 	if err = errors.Join(err, c.Close()); err != nil {
 		return nil, err
 	}
@@ -61,66 +65,62 @@ func Copy(ctx context.Context, from Source, path string, progress func(Copied)) 
 	return rows, os.Rename(partial, path)
 }
 
-// fill copies the tables, the rest of each, and makes the index of words.
-func (c *Catalog) fill(ctx context.Context, from Source, progress func(Copied)) (map[string]int64, error) {
+// Fill copies the rest of each table, and returns how many rows it has then. Put stores rows.
+// The remedy is what to do if the source has changed meanwhile.
+func (e *Engine) Fill(ctx context.Context, from Source, put func(context.Context, Table, [][]any) error, remedy string, progress func(Copied)) (map[string]int64, error) {
+	for _, t := range Tables {
+		if err := e.fillTable(ctx, from, t, put, progress); err != nil {
+			return nil, err
+		}
+	}
 	all := map[string]int64{}
 	for _, t := range Tables {
-		of, err := from.Count(ctx, t)
+		want, err := from.Count(ctx, t)
 		if err != nil {
 			return nil, err
 		}
-		if all[t.Name], err = c.fillTable(ctx, from, t, of, progress); err != nil {
+		have, err := e.Count(ctx, t)
+		if err != nil {
 			return nil, err
 		}
-	}
-	for _, t := range Tables { // the source may have changed meanwhile
-		if want, err := from.Count(ctx, t); err != nil {
-			return nil, err
-		} else if have := all[t.Name]; have != want {
-			return nil, fmt.Errorf("%s has %d rows there, and %d in the source: stop what writes to the source, delete %s, and copy again", t.Name, have, want, c.Path())
+		if have != want {
+			return nil, fmt.Errorf("%s has %d rows there, and %d in the source: %s", t.Name, have, want, remedy)
 		}
+		all[t.Name] = have
 	}
-	return all, c.Rebuild(ctx)
+	return all, nil
 }
 
 // fillTable copies the rows of a table behind the last one that is there. Both have them in the
 // order of the key.
-func (c *Catalog) fillTable(ctx context.Context, from Source, t Table, of int64, progress func(Copied)) (done int64, err error) {
-	if done, err = c.Count(ctx, t); err != nil {
-		return 0, err
+func (e *Engine) fillTable(ctx context.Context, from Source, t Table, put func(context.Context, Table, [][]any) error, progress func(Copied)) error {
+	of, err := from.Count(ctx, t)
+	if err != nil {
+		return err
 	}
-	key := strings.Join(t.Columns[:t.Key], ", ")
+	done, err := e.Count(ctx, t)
+	if err != nil {
+		return err
+	}
 	var after []any
-	err = c.each(ctx, func(row sqlitefile.Row) error {
-		for _, v := range row {
-			after = append(after, v)
-		}
-		return nil
-	}, fmt.Sprintf("SELECT %s FROM %s ORDER BY %s DESC LIMIT 1", key, t.Name, strings.ReplaceAll(key, ",", " DESC,")))
-	insert := fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s)", t.Name, strings.Join(t.Columns, ", "), strings.TrimSuffix(strings.Repeat("?, ", len(t.Columns)), ", "))
+	key := t.Columns[:t.Key]
+	err = e.home.View(ctx, func(read Read) error {
+		return values(read, t.Key, func(row []any) error {
+			after = row
+			return nil
+		}, fmt.Sprintf("SELECT %s FROM headroom_catalog.%s ORDER BY %s DESC LIMIT 1", strings.Join(key, ", "), t.Name, strings.Join(key, " DESC, ")))
+	})
 	for err == nil {
 		var rows [][]any
 		if rows, err = from.Rows(ctx, t, after, CopyRows); err != nil || len(rows) == 0 {
 			break
 		}
-		after = rows[len(rows)-1][:t.Key]
-		err = c.fault("copy "+t.Name+" to", c.change(ctx, func(tx *tx) error {
-			for _, row := range rows {
-				args := make([]driver.Value, len(row))
-				for i, v := range row {
-					args[i] = v
-				}
-				if _, err := tx.Exec(insert, args...); err != nil {
-					return err
-				}
-			}
-			return nil
-		}))
-		if err == nil {
+		after = slices.Clone(rows[len(rows)-1][:t.Key])
+		if err = put(ctx, t, rows); err == nil {
 			left := int(max(of-done, 1)+CopyRows-1) / CopyRows
 			done += int64(len(rows))
 			progress(Copied{t.Name, done, left})
 		}
 	}
-	return done, err
+	return err
 }

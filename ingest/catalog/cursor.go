@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
 // Cursor is the position of a unit of work. Work is fetched in passes of one or more
@@ -33,57 +31,53 @@ func (cur Cursor) Begun() bool { return cur.Page > 0 }
 
 // Cursor returns the position of a unit of work. For unknown work it returns the start
 // of the first pass.
-func (c *Catalog) Cursor(ctx context.Context, job, work string) (Cursor, error) {
+func (e *Engine) Cursor(ctx context.Context, job, work string) (Cursor, error) {
 	cur := Cursor{Job: job, Work: work}
-	row, err := c.one(ctx, "cursor_find", job, work)
-	if row != nil {
-		err = cur.scan(row)
-	}
+	err := e.each(ctx, func(scan Scan) error { return scan(cur.columns()...) }, "cursor_find", job, work)
 	return cur, err
 }
 
 // Cursors returns the cursors of a job, or of all jobs if job is empty. The cursor whose
 // last complete pass is oldest comes first.
-func (c *Catalog) Cursors(ctx context.Context, job string) (all []Cursor, err error) {
-	err = c.each(ctx, func(row sqlitefile.Row) error {
-		var cur Cursor
-		err := cur.scan(row)
-		all = append(all, cur)
-		return err
-	}, `SELECT job, work, pass, page, token, since, high, mark, saved_at, completed_at, resume_at, blocked_on FROM cursors
-		WHERE ?1 = '' OR job = ?1 ORDER BY completed_at, job, work`, job)
-	return all, err
+func (e *Engine) Cursors(ctx context.Context, job string) ([]Cursor, error) {
+	return list(ctx, e, (*Cursor).columns, "cursors_find", job)
 }
 
 // Reset forgets the position of a unit of work. Fetched data stays.
-func (c *Catalog) Reset(ctx context.Context, job, work string) error {
-	return c.fault("reset "+job+" "+work+" in", c.change(ctx, func(tx *tx) error {
-		_, err := tx.Exec("cursor_reset", job, work)
-		return err
-	}))
+func (e *Engine) Reset(ctx context.Context, job, work string) error {
+	return e.write(ctx, "reset "+job+" "+work+" in", func(tx Tx) { tx.Exec("cursor_reset", job, work) })
 }
 
-// scan reads the columns of a cursor.
-func (cur *Cursor) scan(row sqlitefile.Row) error {
-	return row.Scan(&cur.Job, &cur.Work, &cur.Pass, &cur.Page, &cur.Token, &cur.Since, &cur.High, &cur.Mark,
-		&cur.SavedAt, &cur.CompletedAt, &cur.ResumeAt, &cur.BlockedOn)
-}
-
-// cursor reads a cursor within the transaction.
-func (t *tx) cursor(job, work string) (Cursor, error) {
-	cur := Cursor{Job: job, Work: work}
-	row, err := t.One("cursor_find", job, work)
-	if row != nil {
-		err = cur.scan(row)
+// columns returns where the columns of a cursor go.
+func (cur *Cursor) columns() []any {
+	return []any{
+		&cur.Job, &cur.Work, &cur.Pass, &cur.Page, &cur.Token, &cur.Since, &cur.High, &cur.Mark,
+		&cur.SavedAt, &cur.CompletedAt, &cur.ResumeAt, &cur.BlockedOn,
 	}
-	return cur, err
 }
 
-// saveCursor writes a cursor.
-func (t *tx) saveCursor(cur *Cursor) error {
-	_, err := t.Exec("cursor_save", cur.Job, cur.Work, cur.Pass, cur.Page, cur.Token, cur.Since, cur.High,
-		cur.Mark, cur.SavedAt, cur.CompletedAt, cur.ResumeAt, cur.BlockedOn)
-	return err
+// locked is a cursor that no one else moves until the transaction ends.
+type locked struct {
+	Cursor
+	there bool
+}
+
+// read reads a cursor.
+func (l *locked) read(b Batch, job, work string) {
+	*l = locked{Cursor: Cursor{Job: job, Work: work}}
+	b.Query(func(scan Scan) error {
+		l.there = true
+		return scan(l.columns()...)
+	}, "cursor_lock", job, work)
+}
+
+// save writes the cursor.
+func (l *locked) save(b Batch) {
+	statement := "cursor_add"
+	if l.there {
+		statement = "cursor_save"
+	}
+	b.Exec(statement, l.Job, l.Work, l.Pass, l.Page, l.Token, l.Since, l.High, l.Mark, l.SavedAt, l.CompletedAt, l.ResumeAt, l.BlockedOn)
 }
 
 // longestCall is an upper bound of the time that fetching a page takes.

@@ -21,23 +21,23 @@ func (c *Catalog) Check(ctx context.Context) (problems []string, err error) {
 			problems, err = append(problems, "it cannot be read to its end: restore a backup, or move it away and fetch again"), nil
 		}
 		if err != nil {
-			return nil, c.fault("check", err)
+			return nil, c.home.Fault("check", err)
 		}
 	}
-	err = c.change(ctx, func(tx *tx) error {
-		_, err := tx.Exec("index_check")
+	err = c.change(ctx, func(s *sqlitefile.Session) error {
+		_, err := s.Exec("index_check")
 		return err
 	})
 	if sqlitefile.Damaged(err) {
 		problems, err = append(problems, "the index of words does not match the videos: rebuild it"), nil
 	}
-	return slices.Compact(problems), c.fault("check", err)
+	return slices.Compact(problems), c.home.Fault("check", err)
 }
 
 // Rebuild makes the index of words again.
 func (c *Catalog) Rebuild(ctx context.Context) error {
-	return c.fault("rebuild the index of", c.change(ctx, func(tx *tx) error {
-		_, err := tx.Exec("index_rebuild")
+	return c.home.Fault("rebuild the index of", c.change(ctx, func(s *sqlitefile.Session) error {
+		_, err := s.Exec("index_rebuild")
 		return err
 	}))
 }
@@ -46,8 +46,8 @@ func (c *Catalog) Rebuild(ctx context.Context) error {
 // the lines before it. The query runs in the session that writes: other connections may
 // have cached an index that was rebuilt since.
 func (c *Catalog) lines(ctx context.Context, query string) (all []string, err error) {
-	err = c.transact(ctx, func(tx *tx) error {
-		return tx.Rows(query, nil, func(row sqlitefile.Row) error {
+	err = c.transact(ctx, func(s *sqlitefile.Session) error {
+		return s.Rows(query, nil, func(row sqlitefile.Row) error {
 			all = append(all, strings.Split(row.Text(0), "\n")...)
 			return nil
 		})

@@ -16,45 +16,27 @@ type Fence struct {
 
 // NewFence returns a fence whose token is higher than any other of that name. It is for
 // holders of a lock without tokens, such as the operating system's lock on a file.
-func (c *Catalog) NewFence(ctx context.Context, name string) (Fence, error) {
+func (e *Engine) NewFence(ctx context.Context, name string) (Fence, error) {
 	f := Fence{Name: name}
-	err := c.change(ctx, func(tx *tx) error {
-		last, err := tx.fenceToken(name)
-		if err != nil {
-			return err
-		}
-		f.Token = max(last+1, tx.now.UnixMicro())
-		_, err = tx.Exec("fence_save", name, f.Token)
-		return err
+	err := e.write(ctx, "write to", func(tx Tx) {
+		tx.Query(func(scan Scan) error { return scan(&f.Token) }, "fence_take", name, tx.Now.UnixMicro())
 	})
 	if err != nil {
-		return Fence{}, c.fault("write to", err)
+		return Fence{}, err
 	}
 	return f, nil
 }
 
-// checkFence compares a fence with the highest token of its name, and saves a higher one.
-func (t *tx) checkFence(f Fence) error {
-	if f.Name == "" {
-		return nil
+// check compares the fence with the highest token of its name, and saves a higher one. That
+// takes a round trip of its own, once for a token: nothing may be committed if another process
+// with a higher token was faster.
+func (f Fence) check(tx Tx, last int64) error {
+	var err error
+	if last < f.Token && f.Name != "" {
+		err = tx.Ask(func(scan Scan) error { return scan(&last) }, "fence_save", f.Name, f.Token)
 	}
-	last, err := t.fenceToken(f.Name)
-	switch {
-	case err != nil:
-		return err
-	case last > f.Token:
-		return fmt.Errorf("%s: %w", f.Name, ErrFenced)
-	case last < f.Token:
-		_, err = t.Exec("fence_save", f.Name, f.Token)
+	if err == nil && last > f.Token {
+		err = fmt.Errorf("%s: %w", f.Name, ErrFenced)
 	}
 	return err
-}
-
-// fenceToken returns the highest token of a name; 0 if it has none.
-func (t *tx) fenceToken(name string) (int64, error) {
-	row, err := t.One("fence_find", name)
-	if row == nil {
-		return 0, err
-	}
-	return row.Int(0), nil
 }

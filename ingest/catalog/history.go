@@ -2,11 +2,7 @@ package catalog
 
 import (
 	"context"
-	"database/sql/driver"
-	"fmt"
 	"time"
-
-	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
 // RunRecord is a run in the history.
@@ -53,59 +49,39 @@ type RunsQuery struct {
 	Bare bool      // leaves out the work
 }
 
-// Ready returns an error if the catalog cannot be read. Searches do not keep it waiting.
-func (c *Catalog) Ready(ctx context.Context) error {
-	return c.file.Probe(ctx, func(s *sqlitefile.Session) error {
-		_, err := s.One("SELECT id FROM runs ORDER BY id DESC LIMIT 1")
-		return err
-	})
-}
-
-// Version returns a number that changes with each commit to the file, by any process. What
-// was read since it was returned is true until it changes. Only numbers of the same Catalog
-// can be compared.
-func (c *Catalog) Version(ctx context.Context) (int64, error) { return c.file.Version(ctx) }
-
 // DefaultRuns is the limit of a query that sets none.
 const DefaultRuns = 20
 
 // Runs returns runs, the latest first. Their work is sorted by name.
-func (c *Catalog) Runs(ctx context.Context, q RunsQuery) (all []RunRecord, err error) {
+func (e *Engine) Runs(ctx context.Context, q RunsQuery) (all []RunRecord, err error) {
 	if q.Limit <= 0 {
 		q.Limit = DefaultRuns
 	}
-	job, args := "", []driver.Value{q.Before, q.Limit}
-	if q.Job != "" { // a condition that also allows all jobs would not use the index
-		job, args = "job = ?3 AND ", append(args, q.Job)
+	query := "runs_of_job"
+	if q.Job == "" { // a condition that also allows all jobs would not use the index
+		query = "runs_find"
 	}
-	if q.Made {
-		job += "state <> 'skipped' AND "
-	}
-	if !q.Due.IsZero() {
-		args = append(args, q.Due)
-		job += fmt.Sprintf("scheduled_at BETWEEN 1 AND ?%d AND ", len(args))
-	}
-	var ids []int64
-	byID := map[int64]int{}
-	err = c.each(ctx, func(row sqlitefile.Row) error {
-		var r RunRecord
-		err := row.Scan(&r.ID, &r.Job, &r.Scheduled, &r.StartedAt, &r.EndedAt, (*string)(&r.State), &r.ResumeAt, &r.Error)
-		byID[r.ID] = len(all)
-		ids, all = append(ids, r.ID), append(all, r)
-		return err
-	}, `SELECT id, job, scheduled_at, started_at, ended_at, state, resume_at, error FROM runs
-		WHERE `+job+`(?1 = 0 OR id < ?1) ORDER BY id DESC LIMIT ?2`, args...)
+	all, err = list(ctx, e, func(r *RunRecord) []any {
+		return []any{&r.ID, &r.Job, &r.Scheduled, &r.StartedAt, &r.EndedAt, (*string)(&r.State), &r.ResumeAt, &r.Error}
+	}, query, q.Job, q.Before, q.Limit, q.Made, q.Due)
 	if err != nil || len(all) == 0 || q.Bare {
 		return all, err
 	}
-	err = c.each(ctx, func(row sqlitefile.Row) error {
+	var ids []int64
+	byID := map[int64]*RunRecord{}
+	for i := range all {
+		ids = append(ids, all[i].ID)
+		byID[all[i].ID] = &all[i]
+	}
+	err = e.each(ctx, func(scan Scan) error {
 		var w WorkRecord
 		var run int64
-		err := row.Scan(&run, &w.Work, &w.Region, &w.Pages, &w.Units, &w.New, &w.Updated, &w.Unchanged, &w.Statistics, &w.Gone,
+		err := scan(&run, &w.Work, &w.Region, &w.Pages, &w.Units, &w.New, &w.Updated, &w.Unchanged, &w.Statistics, &w.Gone,
 			(*string)(&w.State), &w.EndedAt, &w.ResumeAt, &w.Error, &w.Cause, &w.Pool, &w.Refused)
-		all[byID[run]].Work = append(all[byID[run]].Work, w)
+		if err == nil {
+			byID[run].Work = append(byID[run].Work, w)
+		}
 		return err
-	}, `SELECT run, work, region, pages, units, new, updated, unchanged, statistics, gone, state, ended_at, resume_at, error, cause, pool, refused
-		FROM run_work WHERE run IN (SELECT value FROM json_each(?)) ORDER BY run, work`, jsonList(ids))
+	}, "work_find", ids)
 	return all, err
 }

@@ -135,7 +135,7 @@ func TestBusy(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "catalog.db")
 	other := must(t, path, nil)
 	c := must(t, path, &Options{Wait: 20 * time.Millisecond})
-	err := other.transact(ctx, func(*tx) error {
+	err := other.transact(ctx, func(*sqlitefile.Session) error {
 		_, err := c.Begin(ctx, Start{Job: "trending"})
 		filetest.Says(t, err, "busy for 20ms", path)
 		short, cancel := context.WithTimeout(ctx, time.Millisecond)
@@ -203,11 +203,12 @@ func TestDoctorFindsDamagedPages(t *testing.T) {
 	for _, tree := range []string{"videos", "sightings_of_video", "cursors", "search_idx", "search_docsize", "search_data"} {
 		t.Run(tree, func(t *testing.T) {
 			c := library(t)
-			row, err := c.one(ctx, "SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_schema WHERE name = ?", tree)
+			var page, size int64
+			err := c.each(ctx, func(scan Scan) error { return scan(&page, &size) },
+				"SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_schema WHERE name = ?", tree)
 			if err != nil {
 				t.Fatal(err)
 			}
-			page, size := row.Int(0), row.Int(1)
 			c.Close()
 			f, err := os.OpenFile(c.Path(), os.O_WRONLY, 0)
 			if err != nil {

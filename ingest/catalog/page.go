@@ -2,10 +2,9 @@ package catalog
 
 import (
 	"context"
-	"database/sql/driver"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -80,239 +79,260 @@ func (p *Page) Check(job string) error {
 }
 
 // Save implements [Run].
-func (r *run) Save(ctx context.Context, p *Page) (s Saved, err error) {
+func (r *run) Save(ctx context.Context, p *Page) (Saved, error) {
 	doing := "save a page of " + r.job + " " + p.Cursor.Work
-	if err := p.Check(r.job); err != nil {
-		return s, r.c.fault(doing+" in", err)
+	rows, err := p.rows()
+	if err == nil {
+		err = p.Check(r.job)
 	}
-	err = r.change(ctx, doing, func(tx *tx) (err error) {
-		s, err = tx.savePage(r, p)
-		return err
-	})
 	if err != nil {
+		return Saved{}, r.e.home.Fault(doing+" in", err)
+	}
+	w := &saving{run: r, page: p, rows: rows}
+	if err := r.change(ctx, doing, w.read, w.write); err != nil {
 		return Saved{}, err
 	}
-	return s, nil
+	return w.saved, nil
 }
 
-func (t *tx) savePage(r *run, p *Page) (s Saved, err error) {
-	if s.Cursor, err = t.cursor(p.Cursor.Job, p.Cursor.Work); err != nil {
-		return s, err
+// Row is a video of a page as the tables hold it.
+type Row struct {
+	Video  Video
+	Tags   string
+	Digest []byte // of all that the upstream says, for a home that compares by it
+}
+
+// NewRow returns the row of a video. Its texts are valid UTF-8, which databases need.
+func NewRow(v Video) (r *Row, err error) {
+	r = &Row{Video: v}
+	r.Tags, err = v.StoredTags()
+	for _, text := range []*string{
+		&r.Video.ID, &r.Video.ChannelID, &r.Video.ChannelTitle, &r.Video.Title, &r.Video.Description,
+		&r.Video.Category, &r.Video.Live, &r.Video.Language, &r.Video.Thumbnail, &r.Tags,
+	} {
+		*text = validText(*text)
 	}
-	if s.Repeated, err = s.Cursor.Check(&p.Cursor); err != nil || s.Repeated {
-		return s, err
+	return r, err
+}
+
+// Columns returns the columns that the upstream says, in the order of the statement videos_save.
+func (r *Row) Columns() []any {
+	v := &r.Video
+	return []any{
+		v.ID, v.Title, v.Description, v.ChannelTitle, r.Tags, v.ChannelID, v.PublishedAt, r.Seconds(), v.Category, v.Live,
+		v.Language, v.Thumbnail, v.Brief,
 	}
-	rows, err := t.saveRows(p, &s)
-	if err != nil {
-		return s, err
+}
+
+// Seconds returns the duration of the video, or nil.
+func (r *Row) Seconds() *int64 {
+	if r.Video.Duration <= 0 {
+		return nil
+	}
+	n := int64(r.Video.Duration / time.Second)
+	return &n
+}
+
+// rows returns the rows of the videos of a page. A page may list a video twice.
+func (p *Page) rows() (all []*Row, err error) {
+	seen := map[string]bool{}
+	for i := range p.Videos {
+		if seen[p.Videos[i].ID] {
+			continue
+		}
+		seen[p.Videos[i].ID] = true
+		r, err := NewRow(p.Videos[i])
+		if err != nil {
+			return nil, fmt.Errorf("video %q: %w", p.Videos[i].ID, err)
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// saving is a page that is being saved.
+type saving struct {
+	run  *run
+	page *Page
+	rows []*Row // the videos of the page, each once
+
+	cursor   locked
+	known    map[string]Known // the videos that the catalog has, of those that the page names
+	channels map[string]bool  // that are gone
+	chart    bool             // there is one that is being fetched
+	saved    Saved
+}
+
+// read asks for what has to be known of the page's rows.
+func (w *saving) read(b Batch) {
+	p := w.page
+	w.known, w.channels, w.chart, w.saved = map[string]Known{}, map[string]bool{}, false, Saved{}
+	w.cursor.read(b, p.Cursor.Job, p.Cursor.Work)
+	others := slices.Clone(p.Gone)
+	for i := range p.Statistics {
+		others = append(others, p.Statistics[i].VideoID)
+	}
+	if len(w.rows)+len(others) > 0 {
+		w.run.e.home.Known(b, w.rows, others, func(id string, k Known) { w.known[id] = k })
+	}
+	if len(p.Gone) > 0 {
+		b.Query(func(scan Scan) error {
+			var id string
+			err := scan(&id)
+			w.channels[id] = true
+			return err
+		}, "channels_lock", p.Gone)
 	}
 	if p.Chart {
-		if err := t.saveChart(p, &s.Cursor, rows); err != nil {
-			return s, err
-		}
+		b.Query(func(Scan) error {
+			w.chart = true
+			return nil
+		}, "chart_lock", p.Region, p.Category)
 	}
-	s.Cursor.Advance(p, t.now)
-	if err := t.saveCursor(&s.Cursor); err != nil {
-		return s, err
-	}
-	_, err = t.Exec("work_page", r.id, p.Cursor.Work, p.Region, p.Units, s.New, s.Updated, s.Unchanged, s.Gone, s.Statistics)
-	return s, err
 }
 
-// saveRows saves the rows of a page and returns the rows of its videos.
-func (t *tx) saveRows(p *Page, s *Saved) ([]int64, error) {
-	if err := t.remove(p.Gone, s); err != nil {
-		return nil, err
-	}
-	rows, err := t.saveVideos(p.Videos, s)
-	if err != nil {
-		return nil, err
-	}
-	if p.Region != "" {
-		for _, row := range rows {
-			if _, err := t.Exec("sighting_save", p.Region, row, t.now); err != nil {
-				return nil, err
-			}
-		}
-	}
-	for i := range p.Channels {
-		if err := t.saveChannel(&p.Channels[i]); err != nil {
-			return nil, fmt.Errorf("channel %q: %w", p.Channels[i].ID, err)
-		}
-	}
-	for i := range p.Statistics {
-		row, err := t.One("video_row", p.Statistics[i].VideoID)
-		if err != nil {
-			return nil, err
-		}
-		if row == nil {
-			continue
-		}
-		if err := t.saveStatistics(row.Int(0), &p.Statistics[i]); err != nil {
-			return nil, err
-		}
-		s.Statistics++
-	}
-	return rows, nil
-}
-
-// remove deletes videos and channels by id.
-func (t *tx) remove(ids []string, s *Saved) error {
-	if len(ids) == 0 {
-		return nil
-	}
-	var videos []int64
-	for _, id := range ids {
-		row, err := t.One("video_row", id)
-		if err != nil {
-			return err
-		}
-		if row != nil {
-			videos = append(videos, row.Int(0))
-		}
-	}
-	if err := t.removeVideos(videos); err != nil {
+// write writes the rows of the page, its cursor, and its counts.
+func (w *saving) write(tx Tx) (err error) {
+	p, s := w.page, &w.saved
+	s.Cursor = w.cursor.Cursor
+	if s.Repeated, err = s.Cursor.Check(&p.Cursor); err != nil {
 		return err
 	}
-	list, err := json.Marshal(ids)
-	if err != nil {
-		return err
+	if !s.Repeated {
+		if p.Chart && s.Cursor.Begun() && !w.chart {
+			return ErrNoBeginning
+		}
+		w.remove(tx)
+		w.videos(tx)
+		w.statistics(tx)
+		w.saveChannels(tx)
+		if p.Chart {
+			w.entries(tx)
+		}
+		s.Cursor.Advance(p, tx.Now)
+		w.cursor.Cursor = s.Cursor
+		w.cursor.save(tx)
+		tx.Exec("work_page", w.run.id, p.Cursor.Work, p.Region, p.Units, s.New, s.Updated, s.Unchanged, s.Gone, s.Statistics)
 	}
-	channels, err := t.Exec("channel_remove", string(list))
-	s.Gone = len(videos) + int(channels)
-	return err
+	w.run.e.home.Saved(tx, *s)
+	return nil
 }
 
-// change is what saving does to one video.
-type change struct {
-	columns []driver.Value
-	row     int64 // 0 if the video is new
-	keep    bool  // the catalog has the full text and the page does not
-	equal   bool
-}
-
-// saveVideos saves the videos of a page, counts the changes, and returns their rows. A
-// video never changes its row: the index and the charts refer to it.
-func (t *tx) saveVideos(videos []Video, s *Saved) ([]int64, error) {
-	changes := make([]change, len(videos))
-	first := map[string]int{} // a page may list a video twice
-	var stale, indexed []int64
-	for i := range videos {
-		if _, ok := first[videos[i].ID]; ok {
-			continue
-		}
-		first[videos[i].ID] = i
-		if err := t.compareVideo(&videos[i], &changes[i]); err != nil {
-			return nil, fmt.Errorf("video %q: %w", videos[i].ID, err)
-		}
-		if ch := &changes[i]; ch.row != 0 && !ch.keep && !ch.equal {
-			stale = append(stale, ch.row)
-		}
+// remove deletes what is gone.
+func (w *saving) remove(tx Tx) {
+	if len(w.page.Gone) == 0 {
+		return
 	}
-	if err := t.index("index_remove", stale); err != nil { // while the rows have the old text
-		return nil, err
-	}
-	rows := make([]int64, len(videos))
-	for i := range videos {
-		v := &videos[i]
-		if n := first[v.ID]; n < i {
-			rows[i] = rows[n]
-			continue
+	gone := slices.Compact(slices.Sorted(slices.Values(w.page.Gone)))
+	for _, id := range gone {
+		if _, there := w.known[id]; there {
+			delete(w.known, id)
+			w.saved.Gone++
 		}
-		var changed bool
-		var err error
-		if rows[i], changed, err = t.saveVideo(v, &changes[i], s); err != nil {
-			return nil, fmt.Errorf("video %q: %w", v.ID, err)
-		}
-		if changed {
-			indexed = append(indexed, rows[i])
+		if w.channels[id] {
+			w.saved.Gone++
 		}
 	}
-	return rows, t.index("index_add", indexed)
+	w.run.e.home.RemoveVideos(tx, gone)
+	tx.Exec("channels_remove", gone)
 }
 
-// compareVideo compares a video with its row.
-func (t *tx) compareVideo(v *Video, ch *change) error {
-	tags, err := v.StoredTags()
-	if err != nil {
-		return err
+// videos saves the videos of the page, and counts the changes.
+func (w *saving) videos(tx Tx) {
+	var changed []*Row
+	var equal, all []string
+	for _, r := range w.rows {
+		id := r.Video.ID
+		was, there := w.known[id]
+		all = append(all, id)
+		switch {
+		case !there:
+			w.saved.New++
+			changed = append(changed, r)
+		case r.Video.Brief && !was.Brief: // the catalog has the full text; the row stays as old as it is
+			w.saved.Unchanged++
+		case was.Equal:
+			w.saved.Unchanged++
+			equal = append(equal, id)
+		default:
+			w.saved.Updated++
+			changed = append(changed, r)
+		}
+		w.known[id] = Known{} // the catalog has it from now on
 	}
-	var seconds driver.Value
-	if v.Duration > 0 {
-		seconds = int64(v.Duration.Seconds())
+	if len(changed) > 0 {
+		w.run.e.home.SaveVideos(tx, changed)
 	}
-	ch.columns = []driver.Value{
-		v.ID, validText(v.Title), validText(v.Description), validText(v.ChannelTitle), validText(tags), validText(v.ChannelID),
-		v.PublishedAt, seconds, validText(v.Category), validText(v.Live), validText(v.Language), validText(v.Thumbnail), v.Brief,
+	if len(equal) > 0 {
+		tx.Exec("videos_touch", equal, tx.Now)
 	}
-	row, err := t.One("video_find", ch.columns...)
-	if row != nil {
-		ch.row, ch.keep, ch.equal = row.Int(0), v.Brief && !row.Bool(1), row.Bool(2)
+	if w.page.Region != "" && len(all) > 0 {
+		tx.Exec("sightings_save", w.page.Region, all, tx.Now)
 	}
-	return err
 }
 
-// saveVideo makes a change, and reports whether the index needs new words.
-func (t *tx) saveVideo(v *Video, ch *change, s *Saved) (row int64, changed bool, err error) {
-	row = ch.row
-	switch {
-	case row == 0:
-		s.New++
-		changed = true
-		row, err = t.Insert("video_add", append(ch.columns, t.now)...)
-	case ch.keep: // and the row stays as old as it is
-		s.Unchanged++
-	case ch.equal:
-		s.Unchanged++
-		_, err = t.Exec("video_touch", row, t.now)
-	default:
-		s.Updated++
-		changed = true
-		_, err = t.Exec("video_save", append(ch.columns, t.now)...)
+// statistics saves the numbers of videos: those on the page, and those of other videos. Of
+// several for one video the last count.
+func (w *saving) statistics(tx Tx) {
+	var all [][]any
+	at := map[string]int{}
+	add := func(id string, s *Statistics) {
+		w.saved.Statistics++
+		row := []any{id, s.Views, s.Likes, s.Comments}
+		if i, twice := at[id]; twice {
+			all[i] = row
+			return
+		}
+		at[id] = len(all)
+		all = append(all, row)
 	}
-	if err == nil && v.Statistics != nil {
-		s.Statistics++
-		err = t.saveStatistics(row, v.Statistics)
+	for _, r := range w.rows {
+		if s := r.Video.Statistics; s != nil {
+			add(r.Video.ID, s)
+		}
 	}
-	return row, changed, err
-}
-
-// removeVideos deletes videos by row, with everything that refers to them.
-func (t *tx) removeVideos(rows []int64) error {
-	if len(rows) == 0 {
-		return nil
+	for i := range w.page.Statistics {
+		s := &w.page.Statistics[i]
+		if _, there := w.known[s.VideoID]; there {
+			add(s.VideoID, s)
+		}
 	}
-	if err := t.index("index_remove", rows); err != nil {
-		return err
+	tx.Bulk("statistics_save", []any{tx.Now}, all)
+}
+
+// saveChannels saves the channels of the page. Of several with one id the last counts.
+func (w *saving) saveChannels(tx Tx) {
+	var all [][]any
+	seen := map[string]bool{}
+	for _, ch := range slices.Backward(w.page.Channels) {
+		if !seen[ch.ID] {
+			seen[ch.ID] = true
+			all = append(all, []any{ch.ID, ch.PublishedAt, ch.Title, ch.Handle, ch.Country, ch.Uploads, ch.Description})
+		}
 	}
-	_, err := t.Exec("video_remove", jsonList(rows))
-	return err
+	tx.Bulk("channels_save", []any{tx.Now}, all)
 }
 
-// index adds the words of rows to the index, or removes them.
-func (t *tx) index(statement string, rows []int64) error {
-	if len(rows) == 0 {
-		return nil
+// entries adds the videos of the page to the chart that is being fetched. A complete chart
+// replaces the one that was shown.
+func (w *saving) entries(tx Tx) {
+	region, category := w.page.Region, w.page.Category
+	if !w.saved.Cursor.Begun() {
+		tx.Exec("chart_drop", region, category, false)
+		tx.Exec("chart_add", region, category, tx.Now)
 	}
-	_, err := t.Exec(statement, jsonList(rows))
-	return err
+	var ids []string
+	for _, r := range w.rows {
+		ids = append(ids, r.Video.ID)
+	}
+	if len(ids) > 0 {
+		tx.Exec("entries_add", region, category, ids)
+	}
+	if w.page.Done {
+		tx.Exec("chart_drop", region, category, true)
+		tx.Exec("chart_show", region, category)
+	}
 }
 
-// jsonList returns rows as a JSON array. SQLite takes a list in this form.
-func jsonList(rows []int64) string {
-	return strings.ReplaceAll(fmt.Sprint(rows), " ", ",")
-}
-
-func (t *tx) saveStatistics(row int64, s *Statistics) error {
-	_, err := t.Exec("statistics_save", row, t.now, s.Views, s.Likes, s.Comments)
-	return err
-}
-
-func (t *tx) saveChannel(ch *Channel) error {
-	_, err := t.Exec("channel_save", ch.ID, t.now, ch.PublishedAt, validText(ch.Title), validText(ch.Handle),
-		validText(ch.Country), validText(ch.Uploads), validText(ch.Description))
-	return err
-}
-
-// validText replaces invalid UTF-8, which SQLite cannot hold.
+// validText replaces invalid UTF-8, which no database can hold.
 func validText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

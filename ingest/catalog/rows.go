@@ -2,12 +2,9 @@ package catalog
 
 import (
 	"context"
-	"database/sql/driver"
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
 // Table is a table of a catalog, for copying it to another home. Its key begins its columns.
@@ -65,50 +62,73 @@ func (t Table) Selected(there []string) string {
 }
 
 // Count returns the number of rows of a table.
-func (c *Catalog) Count(ctx context.Context, t Table) (int64, error) {
-	if columns, err := c.selected(ctx, t); err != nil || columns == "" {
+func (e *Engine) Count(ctx context.Context, t Table) (n int64, err error) {
+	if columns, err := e.selected(ctx, t); err != nil || columns == "" {
 		return 0, err
 	}
-	row, err := c.one(ctx, "SELECT count(*) FROM "+t.Name)
-	if err != nil {
-		return 0, err
-	}
-	return row.Int(0), nil
+	err = e.each(ctx, func(scan Scan) error { return scan(&n) }, "SELECT count(*) FROM headroom_catalog."+t.Name)
+	return n, err
 }
 
-// selected returns the columns of a table for a query. It returns "" if the file is of an
+// selected returns the columns of a table for a query. It returns "" if the tables are of an
 // earlier version without that table: a copy does not migrate its source.
-func (c *Catalog) selected(ctx context.Context, t Table) (string, error) {
-	var there []string
-	err := c.each(ctx, func(row sqlitefile.Row) error {
-		there = append(there, row.Text(0))
-		return nil
-	}, "SELECT name FROM pragma_table_info(?1)", t.Name)
+func (e *Engine) selected(ctx context.Context, t Table) (string, error) {
+	there, err := list(ctx, e, func(name *string) []any { return []any{name} }, "columns_find", t.Name)
 	return t.Selected(there), err
 }
 
 // Rows returns rows of a table behind the one with a key, in the order of the key. An empty
 // key stands before the first. A value is an int64, a string, or nil.
-func (c *Catalog) Rows(ctx context.Context, t Table, after []any, limit int) (all [][]any, err error) {
-	columns, err := c.selected(ctx, t)
+func (e *Engine) Rows(ctx context.Context, t Table, after []any, limit int) ([][]any, error) {
+	columns, err := e.selected(ctx, t)
 	if err != nil || columns == "" {
 		return nil, err
 	}
-	where, args := "", []driver.Value{}
+	where, key := "", strings.Join(t.Columns[:t.Key], ", ")
 	if len(after) > 0 {
-		where = fmt.Sprintf(" WHERE (%s) > (%s)", strings.Join(t.Columns[:t.Key], ", "), strings.TrimSuffix(strings.Repeat("?, ", t.Key), ", "))
-		for _, v := range after {
-			args = append(args, v)
+		var places []string
+		for i, v := range after {
+			as := "text"
+			if _, is := v.(int64); is {
+				as = "bigint"
+			}
+			places = append(places, fmt.Sprintf("$%d::%s", i+1, as))
 		}
+		where = fmt.Sprintf(" WHERE (%s) > (%s)", key, strings.Join(places, ", "))
 	}
-	err = c.each(ctx, func(row sqlitefile.Row) error {
-		values := make([]any, len(row))
-		for i, v := range row {
-			values[i] = v
-		}
-		all = append(all, values)
-		return nil
-	}, fmt.Sprintf("SELECT %s FROM %s%s ORDER BY %s LIMIT ?", columns, t.Name, where, strings.Join(t.Columns[:t.Key], ", ")),
-		slices.Concat(args, []driver.Value{limit})...)
+	query := fmt.Sprintf("SELECT %s FROM headroom_catalog.%s%s ORDER BY %s LIMIT %d", columns, t.Name, where, key, limit)
+	var all [][]any
+	err = e.home.View(ctx, func(read Read) error {
+		return values(read, len(t.Columns), func(row []any) error {
+			all = append(all, row)
+			return nil
+		}, query, after...)
+	})
 	return all, err
+}
+
+// values calls do for every row of a query, with its columns. A value is an int64, a string, or
+// nil.
+func values(read Read, columns int, do func([]any) error, query string, args ...any) error {
+	return read(func(scan Scan) error {
+		row, dest := make([]any, columns), make([]any, columns)
+		for i := range row {
+			dest[i] = &row[i]
+		}
+		if err := scan(dest...); err != nil {
+			return err
+		}
+		for i, v := range row {
+			switch v := v.(type) {
+			case int32:
+				row[i] = int64(v)
+			case bool:
+				row[i] = int64(0)
+				if v {
+					row[i] = int64(1)
+				}
+			}
+		}
+		return do(row)
+	}, query, args...)
 }

@@ -57,9 +57,9 @@ type Run interface {
 	End(ctx context.Context, o Outcome) error
 }
 
-// run is a [Run] in the file of a Catalog.
+// run is a [Run] in a database.
 type run struct {
-	c     *Catalog
+	e     *Engine
 	id    int64
 	job   string
 	fence Fence
@@ -67,18 +67,13 @@ type run struct {
 
 // Begin starts a run. It marks earlier runs of the job that never ended as failed: the
 // caller holds the job's lease, so their process is gone.
-func (c *Catalog) Begin(ctx context.Context, s Start) (Run, error) {
-	r := &run{c: c, job: s.Job, fence: s.Fence}
-	err := r.change(ctx, "begin a run of "+s.Job, func(tx *tx) error {
-		if _, err := tx.Exec("work_abandon", s.Job, tx.now); err != nil {
-			return err
-		}
-		if _, err := tx.Exec("run_abandon", s.Job, tx.now); err != nil {
-			return err
-		}
-		var err error
-		r.id, err = tx.Insert("run_add", s.Job, s.Scheduled, tx.now)
-		return err
+func (e *Engine) Begin(ctx context.Context, s Start) (Run, error) {
+	r := &run{e: e, job: s.Job, fence: s.Fence}
+	err := r.change(ctx, "begin a run of "+s.Job, nothing, func(tx Tx) error {
+		tx.Exec("work_abandon", s.Job, tx.Now)
+		tx.Exec("run_abandon", s.Job, tx.Now)
+		r.add(tx, s.Scheduled)
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -86,38 +81,70 @@ func (c *Catalog) Begin(ctx context.Context, s Start) (Run, error) {
 	return r, nil
 }
 
-// Restart implements [Run].
-func (r *run) Restart(ctx context.Context, work string) (cur Cursor, err error) {
-	err = r.change(ctx, "restart "+work+" of "+r.job, func(tx *tx) error {
-		if cur, err = tx.cursor(r.job, work); err != nil {
+// Add records a run that several processes work on, and returns its id. It abandons no
+// other run. A time at which it was scheduled that is zero says that a person started it.
+func (e *Engine) Add(ctx context.Context, job string, scheduled time.Time) (id int64, err error) {
+	r := &run{e: e, job: job}
+	err = e.write(ctx, "record a run of "+job+" in", func(tx Tx) { r.add(tx, scheduled) })
+	return r.id, err
+}
+
+func (r *run) add(tx Tx, scheduled time.Time) {
+	tx.Query(func(scan Scan) error { return scan(&r.id) }, "run_add", r.job, scheduled, tx.Now)
+}
+
+// Join returns a run that has begun, for a process that does part of its work. It reads and
+// writes nothing. The fence may be zero if something else keeps other processes from writing.
+func (e *Engine) Join(id int64, job string, f Fence) Run { return &run{e, id, job, f} }
+
+// change runs a transaction behind the run's fence. The text doing goes into an error.
+func (r *run) change(ctx context.Context, doing string, read func(Batch), write func(Tx) error) error {
+	var last int64
+	return r.e.home.Fault(doing+" in", r.e.home.Change(ctx, func(b Batch) {
+		last = 0
+		if r.fence.Name != "" {
+			b.Query(func(scan Scan) error { return scan(&last) }, "fence_find", r.fence.Name)
+		}
+		read(b)
+	}, func(tx Tx) error {
+		if err := r.fence.check(tx, last); err != nil {
 			return err
 		}
-		cur.Restart()
-		return tx.saveCursor(&cur)
+		return write(tx)
+	}))
+}
+
+// Restart implements [Run].
+func (r *run) Restart(ctx context.Context, work string) (cur Cursor, err error) {
+	err = r.move(ctx, "restart "+work+" of "+r.job, work, func(_ Tx, at *Cursor) {
+		at.Restart()
+		cur = *at
 	})
 	return cur, err
 }
 
 // EndWork implements [Run].
 func (r *run) EndWork(ctx context.Context, work, region string, o Outcome) error {
-	return r.change(ctx, "end "+work+" of "+r.job, func(tx *tx) error {
-		cur, err := tx.cursor(r.job, work)
-		if err != nil {
-			return err
-		}
+	return r.move(ctx, "end "+work+" of "+r.job, work, func(tx Tx, cur *Cursor) {
 		cur.End(o)
-		if err := tx.saveCursor(&cur); err != nil {
-			return err
-		}
-		_, err = tx.Exec("work_end", r.id, work, region, string(o.State), tx.now, o.ResumeAt, validText(o.Error), o.Units, o.Cause, o.Pool, o.Refused)
-		return err
+		tx.Exec("work_end", r.id, work, region, string(o.State), tx.Now, o.ResumeAt, o.Error, o.Units, o.Cause, o.Pool, o.Refused)
+	})
+}
+
+// move changes the cursor of a unit of work.
+func (r *run) move(ctx context.Context, doing, work string, change func(Tx, *Cursor)) error {
+	var cur locked
+	return r.change(ctx, doing, func(b Batch) { cur.read(b, r.job, work) }, func(tx Tx) error {
+		change(tx, &cur.Cursor)
+		cur.save(tx)
+		return nil
 	})
 }
 
 // End implements [Run].
 func (r *run) End(ctx context.Context, o Outcome) error {
-	return r.change(ctx, "end a run of "+r.job, func(tx *tx) error {
-		_, err := tx.Exec("run_end", r.id, string(o.State), tx.now, o.ResumeAt, validText(o.Error))
-		return err
+	return r.change(ctx, "end a run of "+r.job, nothing, func(tx Tx) error {
+		tx.Exec("run_end", r.id, string(o.State), tx.Now, o.ResumeAt, o.Error)
+		return nil
 	})
 }

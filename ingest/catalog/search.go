@@ -2,13 +2,8 @@ package catalog
 
 import (
 	"context"
-	"database/sql/driver"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
-
-	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
 // Query is a search for videos.
@@ -61,58 +56,25 @@ func (c *Catalog) Search(ctx context.Context, q Query) (Results, error) {
 	if err != nil || a.Limit <= 0 {
 		return Results{}, err
 	}
-	text, args, err := searchStatement(q, a)
-	if err != nil {
-		return Results{}, err
-	}
-	err = c.each(ctx, func(row sqlitefile.Row) error {
+	err = c.each(ctx, func(scan Scan) error {
 		var v Video
 		var id, ranked int64
-		if err := scanVideo(row, &v, &id, &ranked); err != nil {
+		if err := ScanVideo(scan, &v, &id, &ranked); err != nil {
 			return err
 		}
 		a.Cut = ranked == MaxRanked
 		a.Add(id, v)
 		return nil
-	}, text, args...)
+	}, "search", expression(a.Phrases), MaxRanked, a.Limit+1, q.Region, q.Since, append([]int64{}, a.Shown...))
 	if err != nil {
 		return Results{}, err
 	}
 	r := a.Results()
 	if len(r.Hits) == 0 { // there is no row that tells
-		row, err := c.one(ctx, "SELECT 1 FROM search WHERE search MATCH ?1 LIMIT 1 OFFSET ?2", expression(a.Phrases), MaxRanked-1)
-		r.Cut = row != nil
-		return r, err
+		err = c.each(ctx, func(Scan) error {
+			r.Cut = true
+			return nil
+		}, "search_cut", expression(a.Phrases), MaxRanked-1)
 	}
-	return r, nil
-}
-
-// bm25 weighs title, description, channel and tags.
-const bm25 = "bm25(search, 10, 1, 4, 3)"
-
-// searchStatement returns the SQL of a query. It finds the best rows first and then reads
-// their columns. It asks for one row more than the limit.
-func searchStatement(q Query, a *Answer) (string, []driver.Value, error) {
-	text := "WITH ranked AS MATERIALIZED (SELECT rowid AS id, " + bm25 + ` AS score FROM search WHERE search MATCH ?1 ORDER BY rowid DESC LIMIT ?3),
-		hit AS (SELECT id, score FROM ranked WHERE true`
-	args := []driver.Value{expression(a.Phrases), a.Limit + 1, MaxRanked}
-	where := func(condition string, arg any) {
-		args = append(args, arg)
-		text += fmt.Sprintf(" AND "+condition, len(args))
-	}
-	if q.Region != "" {
-		where("EXISTS (SELECT 1 FROM sightings WHERE region = ?%d AND video = ranked.id)", q.Region)
-	}
-	if !q.Since.IsZero() {
-		where("(SELECT published_at FROM videos WHERE videos.id = ranked.id) >= ?%d", q.Since)
-	}
-	if len(a.Shown) > 0 {
-		list, err := json.Marshal(a.Shown)
-		if err != nil {
-			return "", nil, err
-		}
-		where("id NOT IN (SELECT value FROM json_each(?%d))", string(list))
-	}
-	return text + " ORDER BY score, id LIMIT ?2) SELECT hit.id, (SELECT count(*) FROM ranked), " + videoColumns + ` FROM hit
-		JOIN videos v ON v.id = hit.id LEFT JOIN statistics s ON s.video = v.id ORDER BY hit.score, hit.id`, args, nil
+	return r, err
 }

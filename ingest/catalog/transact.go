@@ -5,7 +5,11 @@ import (
 	"context"
 	"database/sql/driver"
 	"embed"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"regexp"
+	"slices"
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest/catalog/words"
@@ -15,8 +19,8 @@ import (
 //go:embed schema/*.sql
 var schemaFiles embed.FS
 
-//go:embed sql/*.sql
-var sqlFiles embed.FS
+//go:embed sqlite/*.sql
+var ownFiles embed.FS
 
 // files describes the files of this package.
 var files = &sqlitefile.Kind{
@@ -26,47 +30,193 @@ var files = &sqlitefile.Kind{
 	Full:        "make room, and the next run goes on where this one stopped",
 	Damaged:     "restore a backup, or move the file away and fetch again; doctor repairs only the index of words",
 	Steps:       sqlitefile.Steps(schemaFiles),
-	Statements:  sqlitefile.ReadStatements(sqlFiles),
+	Statements:  read(),
 	Pragmas:     []string{"secure_delete(1)", "cache_size(-65536)", "temp_store(2)"},
 	Settings:    []sqlitefile.Setting{{Pragma: "secure_delete", Want: "1", Otherwise: "deleted data would stay in the file"}},
 }
 
-// fault says which operation on the file failed, and what to do.
-func (c *Catalog) fault(doing string, err error) error { return files.Fault(doing, c.file.Path, err) }
+// file is a [Catalog] as a [Home].
+type file Catalog
 
-// tx is a transaction that holds the file's write lock.
-type tx struct {
-	*sqlitefile.Session
-	now time.Time // read while the lock is held
+var _ Home = (*file)(nil)
+
+// Path implements [Home].
+func (f *file) Path() string { return f.file.Path }
+
+// Fault implements [Home].
+func (f *file) Fault(doing string, err error) error { return files.Fault(doing, f.file.Path, err) }
+
+// View implements [Home]. All reads see the same state of the file.
+func (f *file) View(ctx context.Context, do func(Read) error) error {
+	s, err := f.file.View(ctx)
+	if err != nil {
+		return err
+	}
+	s.Within(ctx)
+	err = do(reader(s))
+	return f.Fault("read", cmp.Or(f.file.Release(s), err))
+}
+
+// Change implements [Home].
+func (f *file) Change(ctx context.Context, read func(Batch), write func(Tx) error) error {
+	c := (*Catalog)(f)
+	return c.change(ctx, func(s *sqlitefile.Session) error {
+		b := &batch{session: s}
+		if read(b); b.err != nil {
+			return b.err
+		}
+		err := write(Tx{b, c.clock.Now().UTC().Truncate(time.Microsecond), reader(s)}) // read while the lock is held
+		return cmp.Or(b.err, err)
+	})
+}
+
+// Known implements [Home].
+func (*file) Known(b Batch, rows []*Row, others []string, known func(string, Known)) {
+	b.Query(func(scan Scan) error {
+		var id string
+		err := scan(&id)
+		known(id, Known{})
+		return err
+	}, "videos_there", others)
+	for _, r := range rows {
+		b.Query(func(scan Scan) error {
+			var k Known
+			err := scan(&k.Brief, &k.Equal)
+			known(r.Video.ID, k)
+			return err
+		}, "video_known", r.Columns()...)
+	}
+}
+
+// SaveVideos implements [Home]. A video never changes its row, because the index and the charts
+// refer to it.
+func (*file) SaveVideos(tx Tx, rows []*Row) {
+	var ids []string
+	var columns [][]any
+	for _, r := range rows {
+		ids, columns = append(ids, r.Video.ID), append(columns, r.Columns())
+	}
+	tx.Exec("index_remove", ids) // while the rows have the old text
+	tx.Bulk("videos_save", []any{tx.Now}, columns)
+	tx.Exec("index_add", ids)
+}
+
+// RemoveVideos implements [Home].
+func (*file) RemoveVideos(tx Tx, ids []string) {
+	tx.Exec("index_remove", ids)
+	tx.Exec("videos_remove", ids)
+}
+
+// Saved implements [Home].
+func (*file) Saved(Tx, Saved) {}
+
+// batch is a [Batch] that runs its statements at once, until one of them fails.
+type batch struct {
+	session *sqlitefile.Session
+	err     error
+}
+
+func (b *batch) Exec(query string, args ...any) { b.Count(new(int), query, args...) }
+
+func (b *batch) Count(n *int, query string, args ...any) {
+	if b.err == nil {
+		var changed int64
+		changed, b.err = b.session.Exec(text(query), held(args)...)
+		*n = int(changed)
+	}
+}
+
+func (b *batch) Query(row func(Scan) error, query string, args ...any) {
+	if b.err == nil {
+		b.err = reader(b.session)(row, query, args...)
+	}
+}
+
+func (b *batch) Bulk(query string, first []any, rows [][]any) {
+	for _, row := range rows {
+		b.Exec(query, slices.Concat(first, row)...)
+	}
+}
+
+// reader reads in a session.
+func reader(s *sqlitefile.Session) Read {
+	return func(row func(Scan) error, query string, args ...any) error {
+		return s.Rows(text(query), held(args), func(r sqlitefile.Row) error { return row(r.Scan) })
+	}
+}
+
+// held returns arguments as SQLite holds them: valid texts, and a list in JSON.
+func held(args []any) []driver.Value {
+	all := make([]driver.Value, len(args))
+	for i, arg := range args {
+		switch v := arg.(type) {
+		case string:
+			arg = validText(v)
+		case []string, []int64:
+			list, _ := json.Marshal(v) // it never fails
+			arg = string(list)
+		}
+		all[i] = arg
+	}
+	return all
+}
+
+// text returns the text of a query for SQLite, or its name.
+func text(query string) string {
+	if _, named := files.Statements[query]; named {
+		return query
+	}
+	return translated(query)
+}
+
+// read returns the statements of this home: its own, and those that all share.
+func read() sqlitefile.Statements {
+	all := Statements()
+	for name, text := range all {
+		all[name] = translated(text)
+	}
+	maps.Copy(all, sqlitefile.ReadStatements(ownFiles))
+	return all
+}
+
+// SQLite has no schemas, arrays, casts to a type of PostgreSQL, and locks of rows.
+var dialect = []struct {
+	postgres *regexp.Regexp
+	sqlite   string
+}{
+	{regexp.MustCompile(`headroom_catalog\.`), ""},
+	{regexp.MustCompile(`= ANY\(\$(\d+)::\w+\[\]\)`), "IN (SELECT value FROM json_each(?$1))"},
+	{regexp.MustCompile(`\$(\d+)`), "?$1"},
+	{regexp.MustCompile(`::\w+`), ""},
+	{regexp.MustCompile(` FOR (NO KEY UPDATE|UPDATE|SHARE)( SKIP LOCKED)?`), ""},
+	{regexp.MustCompile(` COLLATE "C"`), ""},
+	{regexp.MustCompile(`\bgreatest\(`), "max("},
+}
+
+func translated(text string) string {
+	for _, d := range dialect {
+		text = d.postgres.ReplaceAllString(text, d.sqlite)
+	}
+	return text
 }
 
 // change runs a transaction that writes. It fails if another version of the program has
 // rebuilt the index since the file was opened.
-func (c *Catalog) change(ctx context.Context, do func(*tx) error) error {
-	return c.transact(ctx, func(tx *tx) error {
-		row, err := tx.One("words_find")
+func (c *Catalog) change(ctx context.Context, do func(*sqlitefile.Session) error) error {
+	return c.transact(ctx, func(s *sqlitefile.Session) error {
+		row, err := s.One("words_find")
 		if err != nil {
 			return err
 		}
 		if made := row.Text(0); made != words.Version {
 			return fmt.Errorf("another version of the program rebuilt its index, for %s; stop the older one, and start this one again", made)
 		}
-		return do(tx)
+		return do(s)
 	})
 }
 
-// change runs a transaction behind the run's fence. The text doing goes into an error.
-func (r *run) change(ctx context.Context, doing string, do func(*tx) error) error {
-	return r.c.fault(doing+" in", r.c.change(ctx, func(tx *tx) error {
-		if err := tx.checkFence(r.fence); err != nil {
-			return err
-		}
-		return do(tx)
-	}))
-}
-
 // transact runs a transaction. If do fails, nothing is written.
-func (c *Catalog) transact(ctx context.Context, do func(*tx) error) error {
+func (c *Catalog) transact(ctx context.Context, do func(*sqlitefile.Session) error) error {
 	return c.hold(ctx, func(s *sqlitefile.Session) error {
 		if err := c.file.Identity.Check(); err != nil {
 			return err
@@ -75,7 +225,7 @@ func (c *Catalog) transact(ctx context.Context, do func(*tx) error) error {
 			return err
 		}
 		s.Within(ctx)
-		return c.file.End(do(&tx{s, c.clock.Now().UTC().Truncate(time.Microsecond)}))
+		return c.file.End(do(s))
 	})
 }
 
@@ -94,32 +244,4 @@ func (c *Catalog) hold(ctx context.Context, do func(*sqlitefile.Session) error) 
 		return sqlitefile.ErrClosed
 	}
 	return do(c.file.Writer)
-}
-
-// view calls do with a session that reads. All reads see the same state of the file.
-func (c *Catalog) view(ctx context.Context, do func(*sqlitefile.Session) error) error {
-	s, err := c.file.View(ctx)
-	if err != nil {
-		return err
-	}
-	s.Within(ctx)
-	err = do(s)
-	return c.fault("read", cmp.Or(c.file.Release(s), err))
-}
-
-// each calls row for every row of a query.
-func (c *Catalog) each(ctx context.Context, row func(sqlitefile.Row) error, query string, args ...driver.Value) error {
-	return c.view(ctx, func(s *sqlitefile.Session) error { return s.Rows(query, args, row) })
-}
-
-// one returns the row of a query, or nil if it has none or fails.
-func (c *Catalog) one(ctx context.Context, query string, args ...driver.Value) (row sqlitefile.Row, err error) {
-	err = c.view(ctx, func(s *sqlitefile.Session) error {
-		row, err = s.One(query, args...)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return row, nil
 }

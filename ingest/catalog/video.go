@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
 // Video is a video as the upstream describes it. Texts are stored unchanged. Escape them
@@ -59,17 +57,12 @@ type Channel struct {
 	FetchedAt   time.Time `json:"fetched_at"` // set by the catalog
 }
 
-// videoColumns are the columns of videos v and statistics s that scanVideo reads.
-const videoColumns = `v.video_id, v.channel_id, v.channel_title, v.title, v.description, v.tags, v.category, v.live,
-	v.language, v.thumbnail, coalesce(v.duration, 0), v.published_at, v.brief, v.fetched_at,
-	s.fetched_at, s.views, s.likes, s.comments`
-
-// scanVideo reads dest and then the columns of a video.
-func scanVideo(row sqlitefile.Row, v *Video, dest ...any) error {
+// ScanVideo reads dest and then the columns of a video, as the statement video_find has them.
+func ScanVideo(scan Scan, v *Video, dest ...any) error {
 	var tags string
 	var seconds int64
 	var counted Statistics
-	err := row.Scan(append(dest, &v.ID, &v.ChannelID, &v.ChannelTitle, &v.Title, &v.Description, &tags, &v.Category, &v.Live,
+	err := scan(append(dest, &v.ID, &v.ChannelID, &v.ChannelTitle, &v.Title, &v.Description, &tags, &v.Category, &v.Live,
 		&v.Language, &v.Thumbnail, &seconds, &v.PublishedAt, &v.Brief, &v.FetchedAt, &counted.FetchedAt, &counted.Views, &counted.Likes, &counted.Comments)...)
 	if err != nil {
 		return err
@@ -83,28 +76,30 @@ func scanVideo(row sqlitefile.Row, v *Video, dest ...any) error {
 }
 
 // Video returns a video with its statistics, or [ErrNotFound].
-func (c *Catalog) Video(ctx context.Context, id string) (v Video, err error) {
-	row, err := c.one(ctx, "SELECT "+videoColumns+" FROM videos v LEFT JOIN statistics s ON s.video = v.id WHERE v.video_id = ?", id)
-	if err == nil && row == nil {
-		err = fmt.Errorf("video %q: %w", id, ErrNotFound)
-	}
-	if err == nil {
-		err = scanVideo(row, &v)
-	}
+func (e *Engine) Video(ctx context.Context, id string) (v Video, err error) {
+	err = e.found(ctx, fmt.Sprintf("video %q", id), func(scan Scan) error { return ScanVideo(scan, &v) }, "video_find", id)
 	return v, err
 }
 
 // Channel returns a channel, or [ErrNotFound].
-func (c *Catalog) Channel(ctx context.Context, id string) (ch Channel, err error) {
-	row, err := c.one(ctx, `SELECT channel_id, title, description, handle, country, uploads, published_at, fetched_at
-		FROM channels WHERE channel_id = ?`, id)
-	if err == nil && row == nil {
-		err = fmt.Errorf("channel %q: %w", id, ErrNotFound)
-	}
-	if err == nil {
-		err = row.Scan(&ch.ID, &ch.Title, &ch.Description, &ch.Handle, &ch.Country, &ch.Uploads, &ch.PublishedAt, &ch.FetchedAt)
-	}
+func (e *Engine) Channel(ctx context.Context, id string) (ch Channel, err error) {
+	err = e.found(ctx, fmt.Sprintf("channel %q", id), func(scan Scan) error {
+		return scan(&ch.ID, &ch.Title, &ch.Description, &ch.Handle, &ch.Country, &ch.Uploads, &ch.PublishedAt, &ch.FetchedAt)
+	}, "channel_find", id)
 	return ch, err
+}
+
+// found calls row for every row of a query, which has one at least.
+func (e *Engine) found(ctx context.Context, what string, row func(Scan) error, query string, args ...any) error {
+	there := false
+	err := e.each(ctx, func(scan Scan) error {
+		there = true
+		return row(scan)
+	}, query, args...)
+	if err == nil && !there {
+		err = fmt.Errorf("%s: %w", what, ErrNotFound)
+	}
+	return err
 }
 
 // SetTags reads tags as a catalog stores them.

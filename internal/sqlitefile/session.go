@@ -17,11 +17,11 @@ import (
 // Statements are SQL statements by name.
 type Statements map[string]string
 
-// ReadStatements reads the statements of sql/*.sql. Each begins with a comment whose
+// ReadStatements reads the statements of the SQL files of a folder. Each begins with a comment whose
 // first word is its name, and ends with a semicolon and an empty line.
 func ReadStatements(files fs.FS) Statements {
 	all := Statements{}
-	names, err := fs.Glob(files, "sql/*.sql")
+	names, err := fs.Glob(files, "*/*.sql")
 	for _, name := range names {
 		text, failed := fs.ReadFile(files, name)
 		err = errors.Join(err, failed)
@@ -328,6 +328,8 @@ func (r Row) Scan(dest ...any) error {
 			*d = r.Bool(i)
 		case *time.Time:
 			*d = r.Time(i)
+		case *any:
+			*d = r[i]
 		default:
 			return fmt.Errorf("column %d: cannot be copied into %T", i, d)
 		}

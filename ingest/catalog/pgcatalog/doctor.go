@@ -3,6 +3,8 @@ package pgcatalog
 import (
 	"context"
 	"fmt"
+
+	"github.com/headroom-quota/headroom/ingest/catalog"
 )
 
 // Check compares the index of words with the videos and returns a description of what it
@@ -10,19 +12,19 @@ import (
 func (c *Catalog) Check(ctx context.Context) (problems []string, err error) {
 	wrong := 0
 	for last, more := int64(0), true; more && err == nil; {
-		var rows []row
-		err = c.each(ctx, func(scan func(...any) error) error {
+		var rows []*catalog.Row
+		err = c.each(ctx, func(scan catalog.Scan) error {
 			r, err := scanTexts(scan, &last)
 			rows = append(rows, r)
 			return err
-		}, sql("texts"), last)
+		}, "texts", last)
 		if more = len(rows) > 0; more && err == nil {
-			err = c.each(ctx, func(scan func(...any) error) error {
+			err = c.each(ctx, func(scan catalog.Scan) error {
 				n := 0
 				err := scan(&n)
 				wrong += n
 				return err
-			}, sql("words_differ"), wordColumns(rows)...)
+			}, "words_differ", arrays(wordColumns(rows))...)
 		}
 	}
 	if wrong > 0 {
@@ -33,5 +35,5 @@ func (c *Catalog) Check(ctx context.Context) (problems []string, err error) {
 
 // Rebuild makes the index of words again.
 func (c *Catalog) Rebuild(ctx context.Context) error {
-	return c.fault("rebuild the index of", c.index(ctx, "texts"))
+	return (*home)(c).Fault("rebuild the index of", c.index(ctx, "texts"))
 }

@@ -5,8 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/jackc/pgx/v5"
-
+	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/ingest/catalog/words"
 )
 
@@ -28,30 +27,27 @@ const (
 // overlong is a word of every video without positions. Other words have no capital letters.
 const overlong = "OVERLONG"
 
-// saveWords queues the words of videos.
-func saveWords(b *pgx.Batch, rows []row) {
-	b.Queue(sql("words_save"), append([]any{words.Version}, wordColumns(rows)...)...)
+// saveWords saves the words of videos.
+func saveWords(b catalog.Batch, rows []*catalog.Row) {
+	b.Bulk("words_save", []any{words.Version}, wordColumns(rows))
 }
 
-// wordColumns returns columns of videos: ids, digests, words, words as text.
-func wordColumns(rows []row) []any {
-	var ids, vectors []string
-	var digests [][]byte
-	var texts []*string
+// wordColumns returns a row for each video: its id, digest, words, and words as text.
+func wordColumns(rows []*catalog.Row) (all [][]any) {
 	for _, r := range rows {
 		vector, text := index(r)
-		ids, digests, vectors, texts = append(ids, r.video.ID), append(digests, r.digest), append(vectors, vector), append(texts, text)
+		all = append(all, []any{r.Video.ID, digest(r), vector, text})
 	}
-	return []any{ids, digests, vectors, texts}
+	return all
 }
 
 // index returns the words of a video as a tsvector. It returns them as text, too, if they are
 // too many.
-func index(r row) (vector string, text *string) {
+func index(r *catalog.Row) (vector string, text *string) {
 	var b, plain strings.Builder
 	counts := map[string]int{}
 	position, fits := 0, true
-	for i, part := range []string{words.Of(r.video.Title), words.Of(r.video.ChannelTitle), words.OfTags(r.tags), words.Of(r.video.Description)} {
+	for i, part := range []string{words.Of(r.Video.Title), words.Of(r.Video.ChannelTitle), words.OfTags(r.Tags), words.Of(r.Video.Description)} {
 		plain.WriteString("\n ")
 		for w := range strings.FieldsSeq(part) {
 			position++

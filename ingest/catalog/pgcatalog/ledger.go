@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/headroom-quota/headroom/ingest/catalog"
 )
 
 // Ledger says which ledger the calls of an account are charged to.
@@ -29,15 +29,18 @@ func (e *OtherLedgerError) Error() string {
 
 // Ledgers returns the ledgers that runs are charged to, by upstream and account.
 func (c *Catalog) Ledgers(ctx context.Context) (all []Ledger, err error) {
-	return all, c.each(ctx, func(scan func(...any) error) error {
-		l, err := scanLedger(scan)
-		all = append(all, l)
-		return err
-	}, sql("ledgers_find"))
+	err = c.each(ctx, addTo(&all), "ledgers_find")
+	return all, err
 }
 
-func scanLedger(scan func(...any) error) (l Ledger, err error) {
-	return l, scan(&l.Upstream, &l.Account, &l.Identity, &l.Address, &l.Since)
+// addTo adds rows to ledgers.
+func addTo(all *[]Ledger) func(catalog.Scan) error {
+	return func(scan catalog.Scan) error {
+		var l Ledger
+		err := scan(&l.Upstream, &l.Account, &l.Identity, &l.Address, &l.Since)
+		*all = append(*all, l)
+		return err
+	}
 }
 
 // Other returns an [*OtherLedgerError] if one of the ledgers found is not the known one of its
@@ -59,33 +62,27 @@ func (l Ledger) same(k Ledger) bool { return k.Upstream == l.Upstream && k.Accou
 // unless accept says that those found are the right ones from now on.
 func (c *Catalog) ChargeLedgers(ctx context.Context, found []Ledger, accept bool) (since time.Time, err error) {
 	var known []Ledger
-	err = c.change(ctx, func(b *pgx.Batch) {
+	err = c.change(ctx, func(b batch) {
 		known = nil
-		b.Queue(sql("ledgers_lock")).Query(func(rows pgx.Rows) error {
-			return eachRow(rows, func(scan func(...any) error) error {
-				l, err := scanLedger(scan)
-				known = append(known, l)
-				return err
-			})
-		})
-	}, func(tx *tx, b *pgx.Batch) error {
+		b.Query(addTo(&known), "ledgers_lock")
+	}, func(tx *tx) error {
 		since = time.Time{}
 		if err := Other(known, found); err != nil && !accept {
 			return err
 		}
 		for _, l := range found {
 			i := slices.IndexFunc(known, l.same)
-			if l.Since = tx.now; i >= 0 && !accept {
+			if l.Since = tx.Now; i >= 0 && !accept {
 				l.Since = known[i].Since
 			}
 			if since.Before(l.Since) {
 				since = l.Since
 			}
 			if i < 0 || known[i] != l {
-				b.Queue(sql("ledgers_save"), l.Upstream, l.Account, l.Identity, l.Address, micros(l.Since), i < 0)
+				tx.Exec("ledgers_save", l.Upstream, l.Account, l.Identity, l.Address, l.Since, i < 0)
 			}
 		}
 		return nil
 	})
-	return since, c.fault("note the ledger in", err)
+	return since, (*home)(c).Fault("note the ledger in", err)
 }

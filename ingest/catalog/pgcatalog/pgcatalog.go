@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -34,10 +35,14 @@ var sqlFiles embed.FS
 var schema = &pgschema.Schema{Name: Schema, Steps: pgschema.Read(schemaFiles)}
 
 // statements are read when the first catalog is opened: other programs have a fast start.
-var statements = sync.OnceValue(func() sqlitefile.Statements { return sqlitefile.ReadStatements(sqlFiles) })
+var statements = sync.OnceValue(func() sqlitefile.Statements {
+	all := catalog.Statements()
+	maps.Copy(all, sqlitefile.ReadStatements(sqlFiles))
+	return all
+})
 
-// sql returns a statement of this package.
-func sql(name string) string { return statements()[name] }
+// sql returns a statement by its name, or by its text.
+func sql(query string) string { return cmp.Or(statements()[query], query) }
 
 // Options are the options of [Open]; nil is valid.
 type Options struct {
@@ -54,6 +59,7 @@ const defaultWait = 10 * time.Second
 // Catalog is fetched data in PostgreSQL. It is safe for concurrent use, unless it is within
 // a transaction: see [Catalog.In].
 type Catalog struct {
+	*catalog.Engine
 	clock quota.Clock // nil: the database's
 	wait  time.Duration
 	name  string // of the database, without a password
@@ -74,7 +80,7 @@ func Open(ctx context.Context, url string, o *Options) (*Catalog, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.wait)
 	defer cancel()
-	err = c.fault("open", schema.Open(ctx, c.pool))
+	err = (*home)(c).Fault("open", schema.Open(ctx, c.pool))
 	if err == nil {
 		err = c.copied(ctx)
 	}
@@ -100,7 +106,7 @@ func Inspect(ctx context.Context, url string, read func(*Catalog) error) error {
 		err = fs.ErrNotExist
 	}
 	if err != nil {
-		return c.fault("open", err)
+		return (*home)(c).Fault("open", err)
 	}
 	if err := c.copied(ctx); err != nil {
 		return err
@@ -125,12 +131,10 @@ func Missing(ctx context.Context, url string, schemas ...string) (grants []strin
 // Missing is [Missing] for the user of an open catalog.
 func (c *Catalog) Missing(ctx context.Context, schemas ...string) (grants []string, err error) {
 	for _, schema := range schemas {
-		err := c.each(ctx, func(scan func(...any) error) error {
-			var grant string
-			err := scan(&grant)
-			grants = append(grants, grant)
-			return err
-		}, sql("rights_missing"), schema)
+		err := c.each(ctx, func(scan catalog.Scan) error {
+			grants = append(grants, "")
+			return scan(&grants[len(grants)-1])
+		}, "rights_missing", schema)
 		if err != nil {
 			return nil, err
 		}
@@ -165,7 +169,7 @@ func connect(ctx context.Context, url string, o *Options) (*Catalog, error) {
 	if err != nil { // it may quote the URL
 		return nil, fmt.Errorf("open the catalog: %w", ErrConfig)
 	}
-	c := &Catalog{clock: o.Clock, wait: cmp.Or(o.Wait, defaultWait), name: address(config.ConnConfig)}
+	c := (&Catalog{clock: o.Clock, wait: cmp.Or(o.Wait, defaultWait), name: address(config.ConnConfig)}).clone()
 	if o.Conns > 0 {
 		config.MaxConns = int32(o.Conns)
 	}
@@ -176,7 +180,7 @@ func connect(ctx context.Context, url string, o *Options) (*Catalog, error) {
 	config.ConnConfig.DialFunc = dialer.DialContext
 	config.ConnConfig.ConnectTimeout = cmp.Or(config.ConnConfig.ConnectTimeout, c.wait)
 	if c.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
-		return nil, c.fault("open", err)
+		return nil, (*home)(c).Fault("open", err)
 	}
 	return c, nil
 }
@@ -213,8 +217,10 @@ func (c *Catalog) Close() error {
 	return nil
 }
 
-// Path returns the URL of the database, without a user and a password.
-func (c *Catalog) Path() string { return c.name }
+// Ready returns an error if the catalog cannot be read.
+func (c *Catalog) Ready(ctx context.Context) error {
+	return c.each(ctx, func(catalog.Scan) error { return nil }, "SELECT id FROM headroom_catalog.runs ORDER BY id DESC LIMIT 1")
+}
 
 // Pool returns the connections to the database, for those who write to the catalog and to
 // tables of their own in one transaction.
@@ -223,9 +229,16 @@ func (c *Catalog) Pool() *pgxpool.Pool { return c.pool }
 // In returns the catalog within a transaction. All operations become part of it, and none
 // commits it. After an error, roll it back. Like the transaction it is for one goroutine.
 func (c *Catalog) In(tx pgx.Tx) *Catalog {
-	within := *c
+	within := c.clone()
 	within.tx = tx
-	return &within
+	return within
+}
+
+// clone returns a catalog with the same options.
+func (c *Catalog) clone() *Catalog {
+	other := *c
+	other.Engine = catalog.NewEngine((*home)(&other))
+	return &other
 }
 
 // Guard is what a caller adds to the transactions that write to a catalog. It takes no round
@@ -240,9 +253,9 @@ type Guard struct {
 
 // Guarded returns the catalog with a guard.
 func (c *Catalog) Guarded(g Guard) *Catalog {
-	guarded := *c
+	guarded := c.clone()
 	guarded.guard = g
-	return &guarded
+	return guarded
 }
 
 // conn is a pool, a connection or a transaction.
@@ -261,14 +274,13 @@ func (c *Catalog) conn() conn {
 	return c.pool
 }
 
-// fault returns an error that says what was done, to which database, and what to do. It
-// returns errors of the caller's context unchanged.
-func (c *Catalog) fault(doing string, err error) error {
+// Fault implements [catalog.Home]. It returns errors of the caller's context unchanged.
+func (h *home) Fault(doing string, err error) error {
 	switch err { // an error that wraps them says more
 	case nil, context.Canceled, context.DeadlineExceeded: //nolint:errorlint // as they are
 		return err
 	}
-	return fmt.Errorf("%s the catalog %s: %w", doing, c.name, remedied(err))
+	return fmt.Errorf("%s the catalog %s: %w", doing, h.name, remedied(err))
 }
 
 // remedied adds what to do about an error of the server.

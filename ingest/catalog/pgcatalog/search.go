@@ -20,19 +20,15 @@ func (c *Catalog) Search(ctx context.Context, q catalog.Query) (catalog.Results,
 		return catalog.Results{}, err
 	}
 	a.Cut = len(rows) == catalog.MaxRanked
-	shown := a.Shown
-	if shown == nil {
-		shown = []int64{}
-	}
-	err = c.each(ctx, func(scan func(...any) error) error {
+	err = c.each(ctx, func(scan catalog.Scan) error {
 		var v catalog.Video
 		var id int64
-		if err := scanVideo(scan, &v, &id); err != nil {
+		if err := catalog.ScanVideo(scan, &v, &id); err != nil {
 			return err
 		}
 		a.Add(id, v)
 		return nil
-	}, sql("search"), rows, part, whole, a.Limit+1, valid(q.Region), micros(q.Since), shown)
+	}, "search", rows, part, whole, a.Limit+1, q.Region, q.Since, append([]int64{}, a.Shown...))
 	if err != nil {
 		return catalog.Results{}, err
 	}
@@ -45,17 +41,17 @@ func (c *Catalog) Search(ctx context.Context, q catalog.Query) (catalog.Results,
 func (c *Catalog) matches(ctx context.Context, query string, patterns []string) ([]int64, error) {
 	all := []int64{}
 	end := int64(0) // rows from here on were looked at
-	err := c.each(ctx, func(scan func(...any) error) error { return scan(&end) }, sql("search_end"))
+	err := c.each(ctx, func(scan catalog.Scan) error { return scan(&end) }, "search_end")
 	looked := int64(0)
 	for part := int64(firstPart); err == nil && end > 1 && len(all) < catalog.MaxRanked; {
 		begin := max(1, end-part)
 		missing := catalog.MaxRanked - len(all)
-		err = c.each(ctx, func(scan func(...any) error) error {
+		err = c.each(ctx, func(scan catalog.Scan) error {
 			var row int64
 			err := scan(&row)
 			all = append(all, row)
 			return err
-		}, sql("search_rows"), query, patterns, begin, end, missing)
+		}, "search_rows", query, patterns, begin, end, missing)
 		looked += end - begin
 		end = begin
 		part = 16 * looked

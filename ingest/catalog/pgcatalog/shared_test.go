@@ -203,7 +203,7 @@ func TestGuarded(t *testing.T) {
 		}
 	}
 	var jobs []string
-	if err := c.each(ctx, func(scan func(...any) error) error {
+	if err := c.each(ctx, func(scan catalog.Scan) error {
 		jobs = append(jobs, "")
 		return scan(&jobs[len(jobs)-1])
 	}, "SELECT work FROM jobs WHERE new = 1"); err != nil || !slices.Equal(jobs, []string{"done"}) {

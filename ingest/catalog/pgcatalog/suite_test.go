@@ -23,13 +23,13 @@ func open(t testing.TB, clock quota.Clock) *Catalog {
 	return c
 }
 
-// home describes a catalog in PostgreSQL to the suite.
-var home = &catalogtest.Harness{
+// suite describes a catalog in PostgreSQL to the suite.
+var suite = &catalogtest.Harness{
 	Open:   func(t testing.TB, clock quota.Clock) catalogtest.Catalog { return open(t, clock) },
 	NoNUL:  true,
 	Ranked: catalog.MaxRanked,
 }
 
-func TestCatalog(t *testing.T) { catalogtest.Run(t, home) }
+func TestCatalog(t *testing.T) { catalogtest.Run(t, suite) }
 
-func FuzzSearch(f *testing.F) { home.Fuzz(f) }
+func FuzzSearch(f *testing.F) { suite.Fuzz(f) }

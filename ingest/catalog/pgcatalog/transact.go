@@ -3,6 +3,8 @@ package pgcatalog
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
@@ -20,18 +23,125 @@ const idle = "10s"
 // tries is how often a transaction is tried that the database breaks off because of another.
 const tries = 5
 
+// home is a [Catalog] as a [catalog.Home].
+type home Catalog
+
+var _ catalog.Home = (*home)(nil)
+
+// Path implements [catalog.Home].
+func (h *home) Path() string { return h.name }
+
+// View implements [catalog.Home]. Each query sees the database as it is then.
+func (h *home) View(ctx context.Context, do func(catalog.Read) error) error {
+	ctx, cancel := context.WithTimeout(ctx, h.wait)
+	defer cancel()
+	return h.Fault("read", do(reader(ctx, (*Catalog)(h).conn())))
+}
+
+// Change implements [catalog.Home].
+func (h *home) Change(ctx context.Context, read func(catalog.Batch), write func(catalog.Tx) error) error {
+	return (*Catalog)(h).change(ctx, func(b batch) { read(b) }, func(tx *tx) error { return write(tx.Tx) })
+}
+
+// Saved implements [catalog.Home].
+func (h *home) Saved(tx catalog.Tx, s catalog.Saved) {
+	if h.guard.Saved != nil {
+		h.guard.Saved(tx.Batch.(batch).queue, s)
+	}
+}
+
+// batch is a [catalog.Batch] that sends its statements together.
+type batch struct{ queue *pgx.Batch }
+
+func (b batch) Exec(query string, args ...any) { b.queue.Queue(sql(query), held(args)...) }
+
+func (b batch) Count(n *int, query string, args ...any) {
+	b.queue.Queue(sql(query), held(args)...).Exec(func(done pgconn.CommandTag) error {
+		*n = int(done.RowsAffected())
+		return nil
+	})
+}
+
+func (b batch) Query(row func(catalog.Scan) error, query string, args ...any) {
+	b.queue.Queue(sql(query), held(args)...).Query(func(rows pgx.Rows) error { return eachRow(rows, row) })
+}
+
+// Bulk is one statement, which takes an array for each column.
+func (b batch) Bulk(query string, first []any, rows [][]any) {
+	if len(rows) > 0 {
+		b.Exec(query, slices.Concat(first, arrays(rows))...)
+	}
+}
+
+// arrays returns an array for each column of rows.
+func arrays(rows [][]any) (all []any) {
+	values := make([][]any, len(rows))
+	for i := range rows {
+		values[i] = held(rows[i])
+	}
+	for i, value := range values[0] {
+		switch value.(type) {
+		case string:
+			all = append(all, column[string](values, i))
+		case *string:
+			all = append(all, column[*string](values, i))
+		case int64:
+			all = append(all, column[int64](values, i))
+		case *int64:
+			all = append(all, column[*int64](values, i))
+		case bool:
+			all = append(all, column[bool](values, i))
+		case []byte:
+			all = append(all, column[[]byte](values, i))
+		default:
+			panic(fmt.Sprintf("an array of %T", value))
+		}
+	}
+	return all
+}
+
+// column returns a column of rows.
+func column[T any](rows [][]any, i int) []T {
+	all := make([]T, len(rows))
+	for n := range rows {
+		all[n] = rows[n][i].(T)
+	}
+	return all
+}
+
+// held returns arguments as PostgreSQL holds them: valid texts, and times in microseconds.
+func held(args []any) []any {
+	all := make([]any, len(args))
+	for i, arg := range args {
+		switch v := arg.(type) {
+		case string:
+			arg = valid(v)
+		case []string:
+			texts := make([]string, len(v))
+			for n := range v {
+				texts[n] = valid(v[n])
+			}
+			arg = texts
+		case time.Time:
+			arg = sqlitefile.Micros(v)
+		}
+		all[i] = arg
+	}
+	return all
+}
+
 // tx is a transaction that writes.
 type tx struct {
-	conn
-	ctx context.Context
-	now time.Time
+	catalog.Tx
+	ctx  context.Context
+	conn conn
 }
 
 // change runs a transaction that writes. The function read queues what has to be read and
 // locked first, and write queues the changes. Both may be called again. A transaction of the
 // catalog's own takes two round trips: BEGIN goes with the first, and COMMIT with the second.
 // So a process that is stopped in between holds its locks for one round trip of its own.
-func (c *Catalog) change(ctx context.Context, read func(*pgx.Batch), write func(*tx, *pgx.Batch) error) error {
+func (c *Catalog) change(ctx context.Context, read func(batch), write func(*tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, c.wait)
 	defer cancel()
 	if c.tx != nil {
@@ -62,29 +172,29 @@ func excluded(err error) bool {
 
 // steps sends what a transaction reads, and then what it writes. Own says that it is also begun
 // and committed.
-func (c *Catalog) steps(ctx context.Context, t conn, own bool, read func(*pgx.Batch), write func(*tx, *pgx.Batch) error) error {
-	w := &tx{conn: t, ctx: ctx}
+func (c *Catalog) steps(ctx context.Context, t conn, own bool, read func(batch), write func(*tx) error) error {
 	var b, changes pgx.Batch
+	w := &tx{catalog.Tx{Batch: batch{&changes}, Ask: reader(ctx, t)}, ctx, t}
 	if own {
 		b.Queue("BEGIN")
 	}
 	b.Queue(sql("begin"), idle).QueryRow(func(row pgx.Row) error {
 		var micros int64
 		err := row.Scan(nil, &micros)
-		w.now = timeOf(micros)
+		w.Now = timeOf(micros)
 		return err
 	})
 	if c.guard.Before != nil {
 		c.guard.Before(&b)
 	}
-	read(&b)
+	read(batch{&b})
 	if err := t.SendBatch(ctx, &b).Close(); err != nil {
 		return err
 	}
 	if c.clock != nil {
-		w.now = c.clock.Now().UTC().Truncate(time.Microsecond)
+		w.Now = c.clock.Now().UTC().Truncate(time.Microsecond)
 	}
-	if err := write(w, &changes); err != nil {
+	if err := write(w); err != nil {
 		return err
 	}
 	if own {
@@ -97,20 +207,25 @@ func (c *Catalog) steps(ctx context.Context, t conn, own bool, read func(*pgx.Ba
 }
 
 // nothing is for changes that need to know nothing.
-func nothing(*pgx.Batch) {}
+func nothing(batch) {}
 
 // each calls row for every row of a query.
-func (c *Catalog) each(ctx context.Context, row func(scan func(dest ...any) error) error, query string, args ...any) error {
-	ctx, cancel := context.WithTimeout(ctx, c.wait)
-	defer cancel()
-	rows, err := c.conn().Query(ctx, query, args...)
-	if err == nil {
-		err = eachRow(rows, row)
-	}
-	return c.fault("read", err)
+func (c *Catalog) each(ctx context.Context, row func(catalog.Scan) error, query string, args ...any) error {
+	return (*home)(c).View(ctx, func(read catalog.Read) error { return read(row, query, args...) })
 }
 
-func eachRow(rows pgx.Rows, row func(scan func(dest ...any) error) error) error {
+// reader reads at once.
+func reader(ctx context.Context, from conn) catalog.Read {
+	return func(row func(catalog.Scan) error, query string, args ...any) error {
+		rows, err := from.Query(ctx, sql(query), held(args)...)
+		if err != nil {
+			return err
+		}
+		return eachRow(rows, row)
+	}
+}
+
+func eachRow(rows pgx.Rows, row func(catalog.Scan) error) error {
 	defer rows.Close()
 	for rows.Next() {
 		if err := row(func(dest ...any) error { return scan(rows, dest...) }); err != nil {
@@ -146,9 +261,6 @@ func timeOf(micros int64) time.Time {
 	}
 	return time.UnixMicro(micros).UTC()
 }
-
-// micros returns a time as the tables hold it.
-func micros(t time.Time) int64 { return sqlitefile.Micros(t) }
 
 // valid returns a text that PostgreSQL can hold.
 func valid(s string) string {

@@ -2,9 +2,6 @@
 -- which every page does. Args: ids.
 SELECT video_id, brief, digest FROM headroom_catalog.videos WHERE video_id = ANY($1::text[]) ORDER BY video_id FOR NO KEY UPDATE;
 
--- channels_lock returns which channels there are. Args: ids.
-SELECT channel_id FROM headroom_catalog.channels WHERE channel_id = ANY($1::text[]) ORDER BY channel_id FOR UPDATE;
-
 -- videos_save adds or changes videos. If another process adds one at the same moment, a brief
 -- video still does not replace a full one. Args: time, then an array for each column as listed.
 INSERT INTO headroom_catalog.videos AS v (fetched_at, video_id, title, description, channel_title, tags, channel_id, published_at,
@@ -27,12 +24,6 @@ JOIN headroom_catalog.videos v ON v.video_id = n.video_id AND v.digest = n.diges
 ORDER BY v.id
 ON CONFLICT (video) DO UPDATE SET version = excluded.version, words = excluded.words, overlong = excluded.overlong;
 
--- videos_touch records that videos were fetched again unchanged. Args: ids, time.
-UPDATE headroom_catalog.videos SET fetched_at = $2::bigint WHERE video_id = ANY($1::text[]);
-
--- videos_remove deletes videos with everything that refers to them. Args: ids.
-DELETE FROM headroom_catalog.videos WHERE video_id = ANY($1::text[]);
-
 -- statistics_save saves the statistics of videos. Args: time, ids, views, likes, comments.
 INSERT INTO headroom_catalog.statistics (video, fetched_at, views, likes, comments)
 SELECT v.id, $1::bigint, n.views, n.likes, n.comments
@@ -42,11 +33,6 @@ ORDER BY v.id
 ON CONFLICT (video) DO UPDATE SET fetched_at = excluded.fetched_at, views = excluded.views,
 	likes = excluded.likes, comments = excluded.comments;
 
--- sightings_save records that videos were fetched for a region. Args: region, ids, time.
-INSERT INTO headroom_catalog.sightings (region, video, seen_at)
-SELECT $1::text, id, $3::bigint FROM headroom_catalog.videos WHERE video_id = ANY($2::text[]) ORDER BY id
-ON CONFLICT (region, video) DO UPDATE SET seen_at = excluded.seen_at;
-
 -- channels_save saves channels. Args: time, then an array for each column as listed.
 INSERT INTO headroom_catalog.channels (fetched_at, channel_id, published_at, title, handle, country, uploads, description)
 SELECT $1::bigint, n.* FROM unnest($2::text[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[]) AS n (channel_id)
@@ -54,6 +40,3 @@ ORDER BY n.channel_id COLLATE "C"
 ON CONFLICT (channel_id) DO UPDATE SET fetched_at = excluded.fetched_at, published_at = excluded.published_at,
 	title = excluded.title, handle = excluded.handle, country = excluded.country, uploads = excluded.uploads,
 	description = excluded.description;
-
--- channels_remove deletes channels. Args: ids.
-DELETE FROM headroom_catalog.channels WHERE channel_id = ANY($1::text[]);
