@@ -42,8 +42,8 @@ const (
 	KeptActions  = 1000
 )
 
-// FirstDay returns the first day that SaveDays keeps.
-func FirstDay(now time.Time) string {
+// firstDay returns the first day that SaveDays keeps.
+func firstDay(now time.Time) string {
 	return now.UTC().AddDate(0, 0, -KeptDays).Format(time.DateOnly)
 }
 
@@ -55,7 +55,7 @@ func (e *Engine) SaveDays(ctx context.Context, days []PoolDay) error {
 			d := &days[i]
 			tx.Exec("day_save", d.Pool, d.Day, d.Units, d.Calls, d.Refused, d.Blocked)
 		}
-		tx.Exec("days_expire", FirstDay(tx.Now))
+		tx.Exec("days_expire", firstDay(tx.Now))
 	})
 }
 

@@ -5,7 +5,7 @@ import (
 	"embed"
 	"time"
 
-	"github.com/headroom-quota/headroom/internal/sqlitefile"
+	"github.com/headroom-quota/headroom/internal/sqlfiles"
 )
 
 // Engine is a catalog in a database: what it stores, and what it answers. Both homes have it,
@@ -40,7 +40,7 @@ type Home interface {
 	Expired(ctx context.Context, l Limits, deleted int) error
 }
 
-// Scan copies the columns of a row. It takes what [sqlitefile.Row.Scan] takes.
+// Scan copies the columns of a row. It takes what [database/sql.Row.Scan] takes.
 type Scan func(dest ...any) error
 
 // Read calls row for every row of a query.
@@ -74,7 +74,7 @@ type Known struct {
 var sharedFiles embed.FS
 
 // Statements returns the statements that all homes share, as PostgreSQL understands them.
-func Statements() sqlitefile.Statements { return sqlitefile.ReadStatements(sharedFiles) }
+func Statements() map[string]string { return sqlfiles.Statements(sharedFiles) }
 
 // Path returns the path of the file, or the URL of the database without a user and a password.
 func (e *Engine) Path() string { return e.home.Path() }

@@ -46,9 +46,9 @@ func table(name string, key int, columns string) Table {
 	return t
 }
 
-// Selected returns the columns as a query names them, if these are there. If none is, an
-// earlier version had no such table, and Selected returns "".
-func (t Table) Selected(there []string) string {
+// selected returns the columns as a query names them, if these are there. If none is, an
+// earlier version had no such table, and selected returns "".
+func (t Table) selected(there []string) string {
 	if len(there) == 0 {
 		return ""
 	}
@@ -74,7 +74,7 @@ func (e *Engine) Count(ctx context.Context, t Table) (n int64, err error) {
 // earlier version without that table: a copy does not migrate its source.
 func (e *Engine) selected(ctx context.Context, t Table) (string, error) {
 	there, err := list(ctx, e, func(name *string) []any { return []any{name} }, "columns_find", t.Name)
-	return t.Selected(there), err
+	return t.selected(there), err
 }
 
 // Rows returns rows of a table behind the one with a key, in the order of the key. An empty

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest/catalog/words"
+	"github.com/headroom-quota/headroom/internal/sqlfiles"
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
@@ -29,7 +30,7 @@ var files = &sqlitefile.Kind{
 	Spared:      "a page that was paid for",
 	Full:        "make room, and the next run goes on where this one stopped",
 	Damaged:     "restore a backup, or move the file away and fetch again; doctor repairs only the index of words",
-	Steps:       sqlitefile.Steps(schemaFiles),
+	Steps:       sqlfiles.Steps(schemaFiles),
 	Statements:  read(),
 	Pragmas:     []string{"secure_delete(1)", "cache_size(-65536)", "temp_store(2)"},
 	Settings:    []sqlitefile.Setting{{Pragma: "secure_delete", Want: "1", Otherwise: "deleted data would stay in the file"}},
@@ -170,12 +171,12 @@ func text(query string) string {
 }
 
 // read returns the statements of this home: its own, and those that all share.
-func read() sqlitefile.Statements {
+func read() map[string]string {
 	all := Statements()
 	for name, text := range all {
 		all[name] = translated(text)
 	}
-	maps.Copy(all, sqlitefile.ReadStatements(ownFiles))
+	maps.Copy(all, sqlfiles.Statements(ownFiles))
 	return all
 }
 

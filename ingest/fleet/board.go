@@ -57,17 +57,13 @@ func (d *Daemon) Alive() bool { return d.Silent < Alive }
 // Daemons returns the daemons that were seen in the last day and did not end by themselves,
 // the oldest first.
 func (b *Board) Daemons(ctx context.Context) (all []Daemon, err error) {
-	rows, err := b.pool.Query(ctx, sql("daemons_all"))
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (d Daemon, err error) {
+	return collect(ctx, b.pool, func(row pgx.CollectableRow) (d Daemon, err error) {
 		var skew int64
 		var now time.Time
 		err = row.Scan(&d.ID, &d.Host, &d.PID, &d.Version, &d.Revision, &d.State, &skew, &d.StartedAt, &d.SeenAt, &d.Jobs, &d.Units, &now, &d.Leader)
 		d.Skew, d.Silent = time.Duration(skew)*time.Microsecond, now.Sub(d.SeenAt)
 		return d, err
-	})
+	}, sql("daemons_all"))
 }
 
 // Unit is a unit of work of a job.
@@ -104,11 +100,7 @@ const (
 
 // Units returns all units of work that the fleet ever had, by job and name.
 func (b *Board) Units(ctx context.Context) ([]Unit, error) {
-	rows, err := b.pool.Query(ctx, sql("works_all"))
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (u Unit, err error) {
+	return collect(ctx, b.pool, func(row pgx.CollectableRow) (u Unit, err error) {
 		var state string
 		var next, held, taken, since *time.Time
 		err = row.Scan(&u.Account, &u.Job, &u.Work, &u.Region, &u.river, &state, &next, &u.Why, &u.BlockedOn, &u.HeldBy, &held, &u.TakenFrom, &taken, &since)
@@ -128,34 +120,23 @@ func (b *Board) Units(ctx context.Context) ([]Unit, error) {
 			u.State = UnitIdle
 		}
 		return u, err
-	})
+	}, sql("works_all"))
 }
 
 // Paused returns the jobs that a person paused, by account and job. River's own pages can pause
 // the queues of Units.
 func (b *Board) Paused(ctx context.Context, units []Unit) (map[[2]string]bool, error) {
 	paused := map[[2]string]bool{}
-	rows, err := b.pool.Query(ctx, sql("pauses"))
-	if err != nil {
-		return nil, err
-	}
 	type job struct{ Account, Name string }
-	ours, err := pgx.CollectRows(rows, pgx.RowToStructByPos[job])
+	ours, err := collect(ctx, b.pool, pgx.RowToStructByPos[job], sql("pauses"))
 	if err != nil {
 		return nil, err
 	}
 	for _, j := range ours {
 		paused[[2]string{j.Account, j.Name}] = true
 	}
-	rows, err = b.pool.Query(ctx, "SELECT name FROM "+schemaName+".river_queue WHERE paused_at IS NOT NULL")
-	if err != nil {
-		return nil, err
-	}
-	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	is := map[string]bool{}
-	for _, name := range names {
-		is[name] = true
-	}
+	names, err := collect(ctx, b.pool, pgx.RowTo[string], "SELECT name FROM "+schemaName+".river_queue WHERE paused_at IS NOT NULL")
+	is := set(names)
 	for i := range units {
 		if u := &units[i]; is[queueName(u.Account, u.Job)] {
 			paused[[2]string{u.Account, u.Job}] = true
@@ -197,7 +178,7 @@ func (b *Board) pause(ctx context.Context, statement, account, job string, queue
 func (b *Board) Retry(ctx context.Context, account, job string) (n int, err error) {
 	err = b.bounded(ctx, func(ctx context.Context) error {
 		for try := 1; ; try++ {
-			if n, err = b.retry(ctx, cmp.Or(account, quota.DefaultAccount), job); try == exclusion || !excluded(err) {
+			if n, err = b.retry(ctx, cmp.Or(account, quota.DefaultAccount), job); try == exclusion || !pgcatalog.Excluded(err) {
 				return err
 			}
 		}

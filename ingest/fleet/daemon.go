@@ -160,12 +160,8 @@ func (f *Fleet) takeOver(ctx context.Context) error {
 			queues = append(queues, queue(j))
 		}
 	}
-	rows, err := f.pool.Query(ctx, sql("work_free"), queues, f.o.Timing.Gone)
-	if err != nil {
-		return err
-	}
 	type work struct{ Job, Work, From string }
-	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[work])
+	all, err := collect(ctx, f.pool, pgx.RowToStructByPos[work], sql("work_free"), queues, f.o.Timing.Gone)
 	for _, w := range all {
 		f.log.Warn("a daemon is gone; its work goes on here or elsewhere", "job", w.Job, "work", w.Work, "daemon", w.From)
 	}
@@ -383,13 +379,12 @@ func (f *Fleet) toMend(ctx context.Context, jobs []*ingest.Job) ([]*ingest.Job, 
 	for _, j := range jobs {
 		accounts, names = append(accounts, account(j)), append(names, j.Name)
 	}
-	rows, err := f.pool.Query(ctx, sql("jobs_to_mend"), accounts, names, f.o.Timing.Mend)
+	type job struct{ Account, Name string }
+	due, err := collect(ctx, f.pool, pgx.RowToStructByPos[job], sql("jobs_to_mend"), accounts, names, f.o.Timing.Mend)
 	if err != nil {
 		return nil, err
 	}
-	type job struct{ Account, Name string }
-	due, err := pgx.CollectRows(rows, pgx.RowToStructByPos[job])
-	return slices.DeleteFunc(jobs, func(j *ingest.Job) bool { return !slices.Contains(due, job{account(j), j.Name}) }), err
+	return slices.DeleteFunc(jobs, func(j *ingest.Job) bool { return !slices.Contains(due, job{account(j), j.Name}) }), nil
 }
 
 // mend lets work go on whose block was lifted, and repairs what a killed process left.
@@ -409,12 +404,8 @@ func (f *Fleet) mend(ctx context.Context) error {
 			err = errors.Join(err, f.adopt(ctx, j, runner))
 		}
 		all = errors.Join(all, err, f.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-			rows, err := tx.Query(ctx, sql("works_lost"), account(j), j.Name, f.o.Timing.Mend, batch)
-			if err != nil {
-				return err
-			}
 			type lost struct{ Work, Region string }
-			works, err := pgx.CollectRows(rows, pgx.RowToStructByPos[lost])
+			works, err := collect(ctx, tx, pgx.RowToStructByPos[lost], sql("works_lost"), account(j), j.Name, f.o.Timing.Mend, batch)
 			if err != nil {
 				return err
 			}
@@ -484,11 +475,7 @@ func (f *Fleet) wake(ctx context.Context, statement string, args ...any) error {
 
 // wakeSome makes the jobs available that a statement returns, and returns their number.
 func wakeSome(ctx context.Context, tx pgx.Tx, statement string, args ...any) (int, error) {
-	rows, err := tx.Query(ctx, statement, args...)
-	if err != nil {
-		return 0, err
-	}
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	ids, err := collect(ctx, tx, pgx.RowTo[int64], statement, args...)
 	if err != nil || len(ids) == 0 {
 		return 0, err
 	}

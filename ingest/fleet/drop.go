@@ -42,11 +42,7 @@ func (b *Board) drop(ctx context.Context, account, job string) (n int, err error
 			return err
 		}
 		ids := func(statement string) ([]int64, error) {
-			rows, err := tx.Query(ctx, sql(statement), account, job)
-			if err != nil {
-				return nil, err
-			}
-			return pgx.CollectRows(rows, pgx.RowTo[int64])
+			return collect(ctx, tx, pgx.RowTo[int64], sql(statement), account, job)
 		}
 		records, err := ids("drop_runs")
 		if err != nil {

@@ -117,16 +117,12 @@ const locksWithin = 2 * time.Second
 func (b *Board) Locks(ctx context.Context) ([]Lock, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), locksWithin)
 	defer cancel()
-	rows, err := b.pool.Query(ctx, sql("locks"))
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (l Lock, err error) {
+	return collect(ctx, b.pool, func(row pgx.CollectableRow) (l Lock, err error) {
 		var seconds float64
 		err = row.Scan(&l.Table, &l.PID, &l.User, &l.Program, &seconds, &l.Query)
 		l.For = time.Duration(seconds * float64(time.Second))
 		return l, err
-	})
+	}, sql("locks"))
 }
 
 // bounded does something for a person, who gets to know what keeps the database from answering.

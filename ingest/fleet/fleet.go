@@ -5,7 +5,6 @@ import (
 	"context"
 	"embed"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -17,7 +16,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
@@ -26,7 +24,7 @@ import (
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
-	"github.com/headroom-quota/headroom/internal/sqlitefile"
+	"github.com/headroom-quota/headroom/internal/sqlfiles"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/pgstore/pgschema"
 )
@@ -43,7 +41,7 @@ const Schema = "headroom_fleet"
 const schemaName = Schema
 
 // statements are read when the first of them is used: other programs have a fast start.
-var statements = sync.OnceValue(func() sqlitefile.Statements { return sqlitefile.ReadStatements(sqlFiles) })
+var statements = sync.OnceValue(func() map[string]string { return sqlfiles.Statements(sqlFiles) })
 
 // sql returns a statement of this package.
 func sql(name string) string { return statements()[name] }
@@ -337,7 +335,7 @@ func (f *Fleet) behind(ctx context.Context, check func(*pgx.Batch), do func(ctx 
 			}
 			return do(ctx, tx)
 		})
-		if n == exclusion || !excluded(err) {
+		if n == exclusion || !pgcatalog.Excluded(err) {
 			return err
 		}
 	}
@@ -371,10 +369,27 @@ func (f *Fleet) one(ctx context.Context, value any, name string, args ...any) er
 	return f.pool.QueryRow(ctx, sql(name), args...).Scan(value)
 }
 
-// excluded reports whether the database broke a transaction off because of another one.
-func excluded(err error) bool {
-	e, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && (e.Code == "40P01" || e.Code == "40001" || e.Code == "23505")
+// collect returns the rows of a query.
+func collect[T any](ctx context.Context, from querier, row pgx.RowToFunc[T], query string, args ...any) ([]T, error) {
+	rows, err := from.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, row)
+}
+
+// querier is a pool or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// set returns the set of some names.
+func set(names []string) map[string]bool {
+	all := map[string]bool{}
+	for _, name := range names {
+		all[name] = true
+	}
+	return all
 }
 
 // text returns a value as JSON. It is sent as a text, because PgBouncer keeps no statement

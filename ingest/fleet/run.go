@@ -136,16 +136,15 @@ func (s *slice) open(ctx context.Context, tx pgx.Tx) (*unit, error) {
 // tooLate ends the runs that were due before a time, from the first on.
 func (s *slice) tooLate(ctx context.Context, tx pgx.Tx, before time.Time, first int64) error {
 	account, job, _ := s.key()
-	rows, err := tx.Query(ctx, sql("runs_skip"), account, job, before, first)
+	times, err := collect(ctx, tx, pgx.RowTo[time.Time], sql("runs_skip"), account, job, before, first)
 	if err != nil {
 		return err
 	}
-	times, err := pgx.CollectRows(rows, pgx.RowTo[time.Time])
 	var late ingest.Skips
 	for _, at := range times {
 		late.Add(at)
 	}
-	return errors.Join(err, s.f.skip(ctx, tx, s.job, late, ingest.TooLate))
+	return s.f.skip(ctx, tx, s.job, late, ingest.TooLate)
 }
 
 // patient is how long a page that was paid for is tried to be saved.

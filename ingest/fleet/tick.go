@@ -187,18 +187,11 @@ func (f *Fleet) adopt(ctx context.Context, j *ingest.Job, runner *ingest.Runner)
 			return err
 		}
 	}
-	rows, err := f.pool.Query(ctx, sql("units_of_run"), r.id)
+	names, err := collect(ctx, f.pool, pgx.RowTo[string], sql("units_of_run"), r.id)
 	if err != nil {
 		return err
 	}
-	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return err
-	}
-	has := map[string]bool{}
-	for _, name := range names {
-		has[name] = true
-	}
+	has := set(names)
 	works = slices.DeleteFunc(slices.Clone(works), func(w *ingest.Work) bool { return has[w.Name] })
 	f.log.Warn("goes on with a run whose process vanished before all its work was added", "job", j.Name, "run", r.id, "has", len(names), "lacks", len(works))
 	if len(works) == 0 {
@@ -216,15 +209,8 @@ func (f *Fleet) unheld(ctx context.Context, tx pgx.Tx, j *ingest.Job, works []*i
 	if err := tx.QueryRow(ctx, sql("units_coming"), account(j), j.Name).Scan(&coming); err != nil || coming {
 		return nil, err
 	}
-	rows, err := tx.Query(ctx, sql("units_open"), account(j), j.Name)
-	if err != nil {
-		return nil, err
-	}
-	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	open := map[string]bool{}
-	for _, name := range names {
-		open[name] = true
-	}
+	names, err := collect(ctx, tx, pgx.RowTo[string], sql("units_open"), account(j), j.Name)
+	open := set(names)
 	return slices.DeleteFunc(slices.Clone(works), func(w *ingest.Work) bool { return open[w.Name] }), err
 }
 

@@ -5,33 +5,11 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/url"
-	"strings"
 	"time"
 
 	"modernc.org/sqlite"
 )
-
-// Steps reads the steps of a schema: schema/0001_name.sql and so on. The first step makes
-// version 1. Steps panics if the names are not numbered this way.
-func Steps(files fs.FS) (all []string) {
-	names, err := fs.Glob(files, "schema/*.sql")
-	if err != nil {
-		panic(err) // the pattern is wrong
-	}
-	for i, name := range names {
-		if want := fmt.Sprintf("schema/%04d_", i+1); !strings.HasPrefix(name, want) {
-			panic(fmt.Sprintf("schema file %s should begin with %s", name, want))
-		}
-		text, err := fs.ReadFile(files, name)
-		if err != nil {
-			panic(err) // it was embedded
-		}
-		all = append(all, string(text))
-	}
-	return all
-}
 
 // marks identify a file.
 type marks struct{ version, application, tables int64 }

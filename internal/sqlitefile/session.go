@@ -6,47 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"path"
-	"strings"
 	"time"
 
 	sqlite3 "modernc.org/sqlite/lib"
 )
-
-// Statements are SQL statements by name.
-type Statements map[string]string
-
-// ReadStatements reads the statements of the SQL files of a folder. Each begins with a comment whose
-// first word is its name, and ends with a semicolon and an empty line.
-func ReadStatements(files fs.FS) Statements {
-	all := Statements{}
-	names, err := fs.Glob(files, "*/*.sql")
-	for _, name := range names {
-		text, failed := fs.ReadFile(files, name)
-		err = errors.Join(err, failed)
-		for part := range strings.SplitSeq(string(text), "\n\n") {
-			// The driver would compile a statement with text behind it at each call.
-			part = strings.TrimSuffix(strings.TrimSpace(part), ";")
-			title, _, _ := strings.Cut(strings.TrimPrefix(part, "-- "), " ")
-			if _, twice := all[title]; twice || !strings.HasPrefix(part, "-- ") {
-				err = errors.Join(err, fmt.Errorf("%s: %q is not the name of a new statement", path.Base(name), title))
-			}
-			all[title] = part
-		}
-	}
-	if err != nil {
-		panic(err) // the files are embedded
-	}
-	return all
-}
 
 // Session is a connection with its prepared statements. It runs one transaction at a
 // time. It uses the driver directly: the pool of database/sql takes a tenth of the time
 // of a reservation.
 type Session struct {
 	conn       conn
-	statements Statements
+	statements map[string]string
 	prepared   map[string]stmt
 	args       []driver.NamedValue // scratch
 	ctx        context.Context     // of the transaction
@@ -79,7 +49,7 @@ func (k *Kind) Connect(ctx context.Context, path string, mode Mode) (*Session, e
 	return newSession(c, k.Statements), nil
 }
 
-func newSession(c driver.Conn, statements Statements) *Session {
+func newSession(c driver.Conn, statements map[string]string) *Session {
 	return &Session{conn: c.(conn), statements: statements, prepared: map[string]stmt{}, ctx: context.Background()}
 }
 

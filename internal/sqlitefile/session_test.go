@@ -7,32 +7,12 @@ import (
 	"runtime"
 	"sync"
 	"testing"
-	"testing/fstest"
 )
-
-func TestStatementsAreNamed(t *testing.T) {
-	file := func(text string) fstest.MapFS { return fstest.MapFS{"sql/a.sql": {Data: []byte(text)}} }
-	const two = "-- first returns one. Args:\n-- none.\nSELECT 1;\n\n-- second returns two.\nSELECT 2;\n"
-	all := ReadStatements(file(two))
-	if len(all) != 2 || all["first"] != "-- first returns one. Args:\n-- none.\nSELECT 1" || all["second"] != "-- second returns two.\nSELECT 2" {
-		t.Errorf("got %q", all)
-	}
-	for name, text := range map[string]string{"no name": "SELECT 1;\n", "a name twice": "-- a is one.\nSELECT 1;\n\n-- a is two.\nSELECT 2;\n"} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("%s: it was accepted", name)
-				}
-			}()
-			ReadStatements(file(text))
-		}()
-	}
-}
 
 // A caller that goes away between two statements leaves nothing behind, and the session
 // can be used again.
 func TestSessionRollsBackWhenItsContextEnds(t *testing.T) {
-	k := &Kind{Name: "ledger", Application: 7, Statements: Statements{"sum": "SELECT sum(n), count(absent) FROM a"}}
+	k := &Kind{Name: "ledger", Application: 7, Statements: map[string]string{"sum": "SELECT sum(n), count(absent) FROM a"}}
 	s, err := k.Connect(t.Context(), filepath.Join(t.TempDir(), "a.db"), Write)
 	if err != nil {
 		t.Fatal(err)

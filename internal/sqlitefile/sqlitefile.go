@@ -25,7 +25,7 @@ type Kind struct {
 	Full, Damaged string
 	// Steps are the steps of the schema. Statements are the statements of sessions.
 	Steps      []string
-	Statements Statements
+	Statements map[string]string
 	// Pragmas are set on every connection, after those that all kinds share.
 	Pragmas []string
 	// Settings are read back, after those that all kinds share.

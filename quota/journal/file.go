@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/headroom-quota/headroom/internal/sqlfiles"
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
@@ -21,7 +22,7 @@ var files = &sqlitefile.Kind{
 	Spared:      "an admitted call",
 	Full:        "make room: until then no call is admitted in an outage",
 	Damaged:     "stop its users, move it away, and adjust what it had not yet told the ledger",
-	Steps:       sqlitefile.Steps(schemaFiles),
+	Steps:       sqlfiles.Steps(schemaFiles),
 }
 
 // prepare makes the tables, and reads back that what is committed is on the disk.

@@ -2,12 +2,11 @@ package pgstore
 
 import (
 	"embed"
-	"fmt"
-	"io/fs"
 	"regexp"
 	"strings"
 	"sync"
 
+	"github.com/headroom-quota/headroom/internal/sqlfiles"
 	"github.com/headroom-quota/headroom/quota/pgstore/pgschema"
 )
 
@@ -26,33 +25,12 @@ var (
 	statements = sync.OnceValue(readStatements)
 )
 
-// readStatements reads the statements of sql/*.sql by their names. The comment before each of
-// them begins with its name.
+// readStatements reads the statements of sql/*.sql by their names, without their comments.
 func readStatements() map[string]string {
-	named := regexp.MustCompile(`^-- ([a-z_]+) [a-z]`)
-	all := make(map[string]string)
-	names, err := fs.Glob(sqlFiles, "sql/*.sql")
-	if err != nil {
-		panic(err) // the pattern is wrong
-	}
-	for _, name := range names {
-		text, err := sqlFiles.ReadFile(name)
-		if err != nil {
-			panic(err) // it was embedded
-		}
-		for block := range strings.SplitSeq(string(text), "\n\n") {
-			title := named.FindStringSubmatch(block)
-			if title == nil {
-				panic(fmt.Sprintf("%s: a statement has no name: %s", name, block))
-			}
-			var lines []string
-			for line := range strings.Lines(block) {
-				if !strings.HasPrefix(line, "--") {
-					lines = append(lines, line)
-				}
-			}
-			all[title[1]] = strings.TrimSuffix(strings.TrimSpace(strings.Join(lines, "")), ";")
-		}
+	comments := regexp.MustCompile(`(?m)^--.*\n`)
+	all := sqlfiles.Statements(sqlFiles)
+	for name, text := range all {
+		all[name] = strings.TrimSpace(comments.ReplaceAllString(text, ""))
 	}
 	return all
 }

@@ -3,6 +3,7 @@ package sqlitestore
 import (
 	"embed"
 
+	"github.com/headroom-quota/headroom/internal/sqlfiles"
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
@@ -19,6 +20,6 @@ var files = &sqlitefile.Kind{
 	Spared:      "what is granted",
 	Full:        "make room: nothing that was granted is lost",
 	Damaged:     "stop its users, see what PRAGMA integrity_check says, restore a backup and adjust what was spent since",
-	Steps:       sqlitefile.Steps(schemaFiles),
-	Statements:  sqlitefile.ReadStatements(sqlFiles),
+	Steps:       sqlfiles.Steps(schemaFiles),
+	Statements:  sqlfiles.Statements(sqlFiles),
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
-	"github.com/headroom-quota/headroom/internal/sqlitefile"
+	"github.com/headroom-quota/headroom/internal/sqlfiles"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/pgstore/pgschema"
 )
@@ -35,9 +35,9 @@ var sqlFiles embed.FS
 var schema = &pgschema.Schema{Name: Schema, Steps: pgschema.Read(schemaFiles)}
 
 // statements are read when the first catalog is opened: other programs have a fast start.
-var statements = sync.OnceValue(func() sqlitefile.Statements {
+var statements = sync.OnceValue(func() map[string]string {
 	all := catalog.Statements()
-	maps.Copy(all, sqlitefile.ReadStatements(sqlFiles))
+	maps.Copy(all, sqlfiles.Statements(sqlFiles))
 	return all
 })
 

@@ -157,15 +157,15 @@ func (c *Catalog) change(ctx context.Context, read func(batch), write func(*tx) 
 			}
 			return err
 		})
-		if n == tries || !excluded(err) {
+		if n == tries || !Excluded(err) {
 			return err
 		}
 	}
 }
 
-// excluded reports whether the database broke a transaction off because of another one that
+// Excluded reports whether the database broke a transaction off because of another one that
 // did the same at the same time.
-func excluded(err error) bool {
+func Excluded(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (e.Code == "40P01" || e.Code == "40001" || e.Code == "23505")
 }

@@ -55,7 +55,8 @@ var house = [][]string{
 	{"quota/book/keys", "quota/book/builtin"},
 	{"quota/window"},
 	{"internal/testing/filetest"}, // the tests that every file of SQLite passes
-	{"internal/sqlitefile", "quota/pgstore/pgschema", "internal/svg"},                           // of all who keep a file of SQLite or tables in PostgreSQL; of all who draw
+	{"internal/sqlitefile", "quota/pgstore/pgschema", "internal/svg"}, // of all who keep a file of SQLite or tables in PostgreSQL; of all who draw
+	{"internal/sqlfiles"}, // the SQL that a package embeds
 	{"ingest/youtube/youtubesim", program + "testing/monitoringsim", "internal/testing/server"}, // upstreams: they know nothing of us
 	{program + "googlecount"}, // reads Google's own count, and knows no ledger
 	{"internal/redisclock", "internal/testing/redistest", "quota/pgstore/testing/pgtest", "internal/testing/childtest", "internal/testing/team"}, // for tests and simulations
