@@ -1,6 +1,14 @@
 // Package catalog stores what jobs fetch, the position of each job, and the history of
-// runs, in one SQLite file. For fleets, package pgcatalog does the same in PostgreSQL, with the
-// types of this package. Package catalogtest is the suite that both pass.
+// runs, in one SQLite file. For fleets, package pgcatalog does the same in PostgreSQL. Package
+// catalogtest is the suite that both pass.
+//
+// # Engine and homes
+//
+// An [Engine] is what both do: it asks for what it has to know, decides, and then says what
+// changes. A [Home] is a database: its transactions, its index of words, how it saves videos, and
+// how it cleans up. The statements of sql/ are those of both, as PostgreSQL understands them. The
+// home of this package translates the little that SQLite says otherwise, and has statements of
+// its own in sqlite/. It runs them one by one. PostgreSQL's home sends them together.
 //
 // # How a run uses it
 //
@@ -39,8 +47,8 @@
 //
 // # Retention
 //
-// Rows hold the time at which they were last fetched. [Catalog.Ages] lists the data to
-// refresh. A page's Gone deletes data that the upstream no longer has. [Catalog.Expire]
+// Rows hold the time at which they were last fetched. [Engine.Ages] lists the data to
+// refresh. A page's Gone deletes data that the upstream no longer has. [Engine.Expire]
 // deletes data older than a limit, such as the 30 days of YouTube's terms. The text of
 // deleted rows leaves the file.
 //

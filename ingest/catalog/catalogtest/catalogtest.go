@@ -22,6 +22,8 @@ type Catalog interface {
 	Cursor(ctx context.Context, job, work string) (catalog.Cursor, error)
 	Cursors(ctx context.Context, job string) ([]catalog.Cursor, error)
 	Reset(ctx context.Context, job, work string) error
+	Add(ctx context.Context, job string, scheduled time.Time) (int64, error)
+	Join(id int64, job string, f catalog.Fence) catalog.Run
 	Runs(ctx context.Context, q catalog.RunsQuery) ([]catalog.RunRecord, error)
 	ForgetRuns(ctx context.Context, before time.Time) error
 	Ages(ctx context.Context, kind catalog.Kind, before time.Time, limit int) ([]catalog.Age, error)
@@ -69,6 +71,8 @@ func Run(t *testing.T, h *Harness) {
 		run  func(t *testing.T)
 	}{
 		{"save", h.testSave},
+		{"texts_that_no_database_holds", h.testTexts},
+		{"joined_run", h.testJoinedRun},
 		{"incremental_has_no_gap", h.testIncrementalHasNoGap},
 		{"cursor", h.testCursor},
 		{"a_mark_is_never_ahead", h.testAMarkIsNeverAhead},

@@ -288,3 +288,37 @@ func withoutNUL(v *catalog.Video) {
 	replace := func(s string) string { return strings.ReplaceAll(s, "\x00", "\uFFFD") }
 	v.Title, v.Description, v.ChannelTitle = replace(v.Title), replace(v.Description), replace(v.ChannelTitle)
 }
+
+// testTexts: a text that is no valid UTF-8 is saved with a sign in place of its bytes, wherever it
+// stands, and a page with it can be saved again.
+func (h *Harness) testTexts(t *testing.T) {
+	c, _ := h.fresh(t)
+	r := begin(t, c)
+	const bad, good = "a\xffz", "a\uFFFDz"
+	for range 2 {
+		save(t, r, "work", catalog.Page{
+			Region: "US", Category: bad, Chart: true,
+			Videos:   []catalog.Video{{ID: bad, Title: bad, Description: bad, ChannelID: bad, ChannelTitle: bad, Tags: []string{bad}, Language: bad}},
+			Channels: []catalog.Channel{{ID: bad, Title: bad, Handle: bad}},
+		})
+	}
+	v, err := c.Video(ctx, good)
+	if err != nil || v.Title != good || v.Description != good || v.ChannelID != good || v.Language != good || v.Tags[0] != good {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if ch, err := c.Channel(ctx, bad); err != nil || ch.ID != good || ch.Handle != good {
+		t.Errorf("%+v, %v", ch, err)
+	}
+	if chart, err := c.Chart(ctx, "US", bad); err != nil || len(chart.Entries) != 1 {
+		t.Errorf("%+v, %v", chart, err)
+	}
+	runs, err := c.Runs(ctx, catalog.RunsQuery{})
+	if err != nil || runs[0].Work[0].New != 1 || runs[0].Work[0].Unchanged != 1 {
+		t.Errorf("%+v, %v", runs, err)
+	}
+	err = r.EndWork(ctx, "work", "US", catalog.Outcome{State: catalog.Failed, Error: bad})
+	if runs, failed := c.Runs(ctx, catalog.RunsQuery{}); err != nil || failed != nil || runs[0].Work[0].Error != good {
+		t.Errorf("%+v, %v, %v", runs, err, failed)
+	}
+	healthy(t, c)
+}

@@ -121,3 +121,31 @@ func (h *Harness) testFence(t *testing.T) {
 		t.Errorf("%v, want %v", err, catalog.ErrFenced)
 	}
 }
+
+// testJoinedRun: processes that work on one run abandon no other, and all that they do counts.
+func (h *Harness) testJoinedRun(t *testing.T) {
+	c, _ := h.fresh(t)
+	first := begin(t, c)
+	id, err := c.Add(ctx, "trending", noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, work := range []string{"DE", "FR", "FR"} {
+		save(t, &run{c.Join(id, "trending", catalog.Fence{}), c}, work, catalog.Page{Region: work, Units: 1, Videos: named(work)})
+	}
+	save(t, first, "US", catalog.Page{Region: "US"})
+	if err := c.Join(id, "trending", catalog.Fence{}).End(ctx, catalog.Outcome{State: catalog.Done}); err != nil {
+		t.Fatal(err)
+	}
+	all, err := c.Runs(ctx, catalog.RunsQuery{Job: "trending"})
+	if err != nil || len(all) != 2 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	joined, other := all[0], all[1]
+	if joined.ID != id || joined.State != catalog.Done || !joined.Scheduled.Equal(noon) || len(joined.Work) != 2 || joined.Work[1].Pages != 2 || joined.Work[1].Unchanged != 1 {
+		t.Errorf("the joined run is %+v", joined)
+	}
+	if other.State != catalog.Running || len(other.Work) != 1 {
+		t.Errorf("the other run is %+v", other)
+	}
+}

@@ -1,6 +1,7 @@
 // Package pgcatalog is the home of a catalog for fleets: the tables of package catalog in
-// PostgreSQL, shared by many machines. It has the methods of a [catalog.Catalog] and gives
-// the same answers.
+// PostgreSQL, shared by many machines. A [catalog.Engine] does the work, as in a file, and gives
+// the same answers. Here is what differs: transactions, the index of words, and the ledgers that
+// a fleet is charged to.
 //
 // # Transactions
 //
