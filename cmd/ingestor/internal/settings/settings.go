@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/go-viper/mapstructure/v2"
-	"github.com/goccy/go-yaml/ast"
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
 
@@ -27,6 +26,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/proxy"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web"
 	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/internal/strictyaml"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/meter"
 	"github.com/headroom-quota/headroom/quota/open"
@@ -64,15 +64,15 @@ type Settings struct {
 	Reconciling   `yaml:",inline" mapstructure:",squash"`
 	ingest.Config `yaml:",inline" mapstructure:",squash"`
 
-	File  string          `yaml:"-"` // that was read; empty: none
-	Text  []byte          `yaml:"-"` // of the file
-	tree  *ast.File       // of the text; nil: there is no file
-	Said  map[string]any  `yaml:"-"` // what the file says
-	Flags *pflag.FlagSet  `yaml:"-"` // of the command
-	Book  *quota.Book     `yaml:"-"` // the price book
-	State string          `yaml:"-"` // the folder for what is kept between runs
-	Fresh bool            `yaml:"-"` // the ledger is trusted as it is found
-	Key   meter.KeySource `yaml:"-"` // replaces the environment and key_file; nil: they hold
+	File  string           `yaml:"-"` // that was read; empty: none
+	Text  []byte           `yaml:"-"` // of the file
+	tree  *strictyaml.Node // of the text; nil: there is no file
+	Said  map[string]any   `yaml:"-"` // what the file says
+	Flags *pflag.FlagSet   `yaml:"-"` // of the command
+	Book  *quota.Book      `yaml:"-"` // the price book
+	State string           `yaml:"-"` // the folder for what is kept between runs
+	Fresh bool             `yaml:"-"` // the ledger is trusted as it is found
+	Key   meter.KeySource  `yaml:"-"` // replaces the environment and key_file; nil: they hold
 }
 
 // account is a further account of the price book.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/internal/strictyaml"
 )
 
 // unknownVariables refuses variables that no setting has.
@@ -49,7 +49,7 @@ func unknownVariable(name, key string, known []string) error {
 	for i, k := range known {
 		ends[i] = strings.TrimPrefix(k, "INGESTOR_")
 	}
-	if best := book.Nearest(key, ends); best != "" {
+	if best := strictyaml.Nearest(key, ends); best != "" {
 		return fmt.Errorf("%s: there is no such variable; did you mean INGESTOR_%s?", name, best)
 	}
 	return fmt.Errorf("%s: there is no such variable; unset it\nTo list the settings: ingestor config schema. The variable of log_level is INGESTOR_LOG_LEVEL", name)
