@@ -1,3 +1,4 @@
+// Package jobs has the commands that run jobs, plan them, and show what they fetched.
 package jobs
 
 import (

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web"
+	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
@@ -195,4 +197,38 @@ func reloadedProxy(a *session.Session, h *proxy.Handler, old, next *settings.Set
 		}
 	}
 	return func() { h.Update(tokens) }, err
+}
+
+// keepRefusals counts the refused calls of callers until stop, for the history. A server
+// saves them in its catalog.
+func keepRefusals(ctx context.Context, a *session.Session, save refusals.Save) (tally *refusals.Tally, stop func()) {
+	tally = refusals.New(a.Clock)
+	ctx, cancel := context.WithCancel(ctx)
+	var kept sync.WaitGroup
+	kept.Go(func() { tally.Keep(ctx, save, a.Log) })
+	return tally, func() {
+		cancel()
+		kept.Wait()
+	}
+}
+
+// savedIn returns how a proxy, which has no catalog open, saves refusals: in the catalog of
+// the settings, if there is one.
+func savedIn(a *session.Session, s *settings.Settings) refusals.Save {
+	return func(ctx context.Context, all []catalog.Refusal) (err error) {
+		if s.NoCatalog() != nil {
+			return nil
+		}
+		var done console.Closers
+		defer func() {
+			if failed := done.Close(); err == nil {
+				err = failed
+			}
+		}()
+		c, err := a.OpenCatalog(ctx, s, &done)
+		if err != nil {
+			return err
+		}
+		return c.AddRefusals(ctx, all)
+	}
 }

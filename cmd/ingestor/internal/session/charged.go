@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,11 +12,137 @@ import (
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
 	"github.com/headroom-quota/headroom/ingest/fleet"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/open"
+	"github.com/headroom-quota/headroom/quota/window"
 )
+
+// afterMidnight is how long runs are left out of the comparison after a day starts. The
+// clock of the ledger may differ from ours.
+const afterMidnight = 15 * time.Minute
+
+// Shortfall is spend of an account that the catalog has and the ledger lacks.
+type Shortfall struct {
+	Account      string
+	Runs, Ledger int64
+	Since        time.Time
+	flag         string // of the ledger, for commands
+}
+
+func (s *Shortfall) Error() string {
+	name := settings.Metered
+	if s.Account != quota.DefaultAccount {
+		name += "@" + s.Account
+	}
+	return fmt.Sprintf("the ledger has forgotten spend: by the catalog, runs since %s have spent %s units of %s, but the ledger has only %s for today\n"+
+		"Look up today's usage in the upstream's console, then run: ingestor quota adjust %s/POOL UNITS --reason TEXT%s\n"+
+		"If nothing was spent: ingestor ledger fresh --reason TEXT%s",
+		console.Stamp(s.Since), view.Number(s.Runs), name, view.Number(s.Ledger), name, s.flag, s.flag)
+}
+
+// Is matches [quota.ErrOutage].
+func (s *Shortfall) Is(target error) bool { return target == quota.ErrOutage }
+
+// charges records which ledger runs are charged to, and what they have spent.
+type charges interface {
+	ChargeTo(ctx context.Context, address string, forget bool) (since time.Time, err error)
+	Spent(ctx context.Context, since time.Time) (map[string]int64, error)
+}
+
+// Shortfalls compares the ledger with the history of runs. For each account, the runs of
+// its jobs since the day began cannot have spent more than the ledger has for that day.
+// Other callers can only add to the spend of the ledger. The comparison covers runs that
+// were charged to the ledger at this address. It skips a day on which a person has made a
+// correction, and a journal in which calls wait.
+func (a *Session) Shortfalls(ctx context.Context, s *settings.Settings, l *quota.Ledger, c charges) (all []*Shortfall, err error) {
+	if a.Opened.Journal == nil || s.Book.Upstreams[settings.Metered] == nil { // the ledger is in memory, or all jobs are programs
+		return nil, nil
+	}
+	since, err := a.ChargeTo(ctx, s, l, c, s.Fresh)
+	if errors.Is(err, quota.ErrOutage) {
+		return nil, nil // each call reports the outage
+	}
+	if err != nil {
+		return nil, unread(s, err)
+	}
+	start := a.startOfDay(s.Book)
+	if from := start.Add(afterMidnight); from.After(since) {
+		since = from
+	}
+	waiting, err := a.Opened.Journal.Pending(ctx)
+	if err != nil || len(waiting) > 0 {
+		return nil, err
+	}
+	spent, err := c.Spent(ctx, since)
+	if err != nil {
+		return nil, unread(s, err)
+	}
+	runs := map[string]int64{} // by account
+	for name, j := range s.Jobs {
+		if j.Kind.Runs() { // its program may have called other upstreams
+			continue
+		}
+		runs[cmp.Or(j.Account, quota.DefaultAccount)] += spent[name]
+	}
+	for _, account := range slices.Sorted(maps.Keys(runs)) {
+		if runs[account] == 0 {
+			continue
+		}
+		known, err := l.View().Spend(ctx, quota.SpendQuery{Upstream: settings.Metered, Account: account, Since: start})
+		if errors.Is(err, quota.ErrOutage) {
+			return nil, nil // each call reports the outage
+		}
+		if err != nil {
+			return nil, err
+		}
+		f := &Shortfall{Account: account, Runs: runs[account], Since: since, flag: a.Loaded.LedgerFlag()}
+		corrected := false
+		for _, k := range known {
+			f.Ledger += k.Units
+			corrected = corrected || k.Labels.Reason != ""
+		}
+		if f.Ledger < f.Runs && !corrected {
+			all = append(all, f)
+		}
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	lost, err := l.View().Forgotten(ctx)
+	if errors.Is(err, quota.ErrOutage) || len(lost) > 0 {
+		return nil, nil // each call reports the outage, or the pool
+	}
+	return all, err
+}
+
+// startOfDay returns when the present day of the upstream's pools began. If their zones
+// differ, it is the latest start.
+func (a *Session) startOfDay(book *quota.Book) time.Time {
+	var last window.Instant
+	for _, p := range book.Upstreams[settings.Metered].Pools {
+		zone := time.UTC
+		for _, w := range p.Windows {
+			if w.Calendar() {
+				zone = w.Zone
+			}
+		}
+		start, _ := window.Spec{Period: window.Day, Zone: zone}.Bounds(window.At(a.Now()))
+		last = max(last, start)
+	}
+	return last.Time()
+}
+
+// Compare returns an error if the ledger has less spend than the history of runs.
+func (a *Session) Compare(ctx context.Context, s *settings.Settings, l *quota.Ledger, c charges) error {
+	all, err := a.Shortfalls(ctx, s, l, c)
+	if err == nil && len(all) > 0 {
+		err = all[0]
+	}
+	return err
+}
 
 // A quota is kept only if all processes of a fleet charge one ledger. The catalog remembers its
 // identity, because every process has the catalog, and a container may have no disk.

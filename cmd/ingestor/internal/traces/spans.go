@@ -4,14 +4,52 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/observe/otel"
 	"github.com/headroom-quota/headroom/quota/observe/spans"
 )
+
+var _ ingest.Tracer = (*Traces)(nil)
+
+// Run implements [ingest.Tracer].
+func (t *Traces) Run(ctx context.Context, j *ingest.Job, scheduled time.Time) (context.Context, func(*ingest.Report)) {
+	ctx, s := t.span(ctx, "run", trace.SpanKindInternal, attribute.String(spans.AttrJob, j.Name))
+	if !scheduled.IsZero() {
+		s.SetAttributes(attribute.String(spans.AttrScheduled, scheduled.UTC().Format(time.RFC3339)))
+	}
+	return ctx, func(r *ingest.Report) {
+		ended(s, r.State, r.Units, r.Err)
+	}
+}
+
+// Work implements [ingest.Tracer].
+func (t *Traces) Work(ctx context.Context, work, region string) (context.Context, func(*ingest.WorkReport)) {
+	ctx, s := t.span(ctx, "work", trace.SpanKindInternal, attribute.String(spans.AttrWork, work))
+	if region != "" {
+		s.SetAttributes(attribute.String(spans.AttrRegion, region))
+	}
+	return ctx, func(r *ingest.WorkReport) {
+		s.SetAttributes(attribute.Int(spans.AttrPages, r.Pages))
+		ended(s, r.State, r.Units, r.Err)
+	}
+}
+
+// ended ends the span of a run or of work. Deferred work is no failure.
+func ended(s trace.Span, state catalog.State, units int64, err error) {
+	s.SetAttributes(attribute.String(spans.AttrState, string(state)), attribute.Int64(spans.AttrUnits, units))
+	if state == catalog.Failed {
+		spans.Fault(s, err)
+	}
+	s.End()
+}
 
 // Requests returns a handler that traces requests to next. A span has the name of the
 // route, or "no route", and neither path nor query. Trace headers of clients are ignored.
@@ -91,4 +129,13 @@ func (t *Traces) Reserve(ctx context.Context) func(*quota.Reservation, error) {
 		}
 		s.End()
 	}
+}
+
+// Calls returns a transport that traces the calls of base, which the ledger should meter.
+// Spans have the method names of the price book.
+func (t *Traces) Calls(l *quota.Ledger, metered http.RoundTripper) http.RoundTripper {
+	if t == nil {
+		return metered
+	}
+	return otel.Calls(t.tracer, l, metered)
 }
