@@ -85,23 +85,20 @@ func copyCatalog(ctx context.Context, a *session.Session, from, to string) error
 	if err != nil {
 		return err
 	}
-	watched := watch(a)
-	var rows map[string]int64
-	err = catalog.Inspect(ctx, from, func(c *catalog.Catalog) (err error) {
-		rows, err = pgcatalog.Copy(ctx, c, to, copying(watched))
-		return err
+	rows, err := copied(a, func(told func(catalog.Copied)) (rows map[string]int64, err error) {
+		err = catalog.Inspect(ctx, from, func(c *catalog.Catalog) (err error) {
+			rows, err = pgcatalog.Copy(ctx, c, to, told)
+			return err
+		})
+		return rows, err
 	})
-	watched.close()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return console.Usage("--from: there is no catalog %s", from)
-	case errors.Is(err, catalog.ErrHolds):
-		return console.Config(err)
 	case err != nil:
-		return session.UnopenedDatabase(err)
+		return err
 	}
-	shown := open.Shown(to)
-	return a.Print(copiedView{from, shown, rows}, func(s *console.Sheet) {
+	return a.Print(copiedView{from, open.Shown(to), rows}, func(s *console.Sheet) {
 		writeCopied(s, from, rows)
 		s.Line("To use it, write into ingestor.yaml:")
 		s.Line("  database: %s", withoutPassword(to))
@@ -117,21 +114,21 @@ func copyBack(ctx context.Context, a *session.Session, from, to string) error {
 	if err != nil {
 		return err
 	}
-	watched := watch(a)
-	var rows map[string]int64
-	err = pgcatalog.Inspect(ctx, from, func(c *pgcatalog.Catalog) (err error) {
-		rows, err = catalog.Copy(ctx, c, to, copying(watched))
-		return err
+	rows, err := copied(a, func(told func(catalog.Copied)) (rows map[string]int64, err error) {
+		err = pgcatalog.Inspect(ctx, from, func(c *pgcatalog.Catalog) (err error) {
+			rows, err = catalog.Copy(ctx, c, to, told)
+			return err
+		})
+		return rows, err
 	})
-	watched.close()
 	shown := open.Shown(from)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return console.Usage("--from: there is no catalog in %s", shown)
 	case errors.Is(err, catalog.ErrHolds):
-		return console.Config(fmt.Errorf("%w\nTo name a new file: ingestor catalog copy --from URL --to FILE", err))
+		return fmt.Errorf("%w\nTo name a new file: ingestor catalog copy --from URL --to FILE", err)
 	case err != nil:
-		return session.UnopenedDatabase(err)
+		return err
 	}
 	return a.Print(copiedView{shown, to, rows}, func(s *console.Sheet) {
 		writeCopied(s, shown, rows)
@@ -140,15 +137,25 @@ func copyBack(ctx context.Context, a *session.Session, from, to string) error {
 	})
 }
 
-// copying shows the progress of a copy.
-func copying(to progress) func(catalog.Copied) {
-	return func(p catalog.Copied) {
-		told := ingest.Progress{Job: "copy", Work: p.Table, Works: len(catalog.Tables), Pages: p.Left}
-		if to.tell(told); p.Left == 1 {
-			told.Ended = &ingest.WorkReport{Work: p.Table, State: catalog.Done}
-			to.tell(told)
-		}
+// copied shows the progress of a copy, and gives its error an exit code.
+func copied(a *session.Session, do func(told func(catalog.Copied)) (map[string]int64, error)) (rows map[string]int64, err error) {
+	err = watching(a, func(tell func(ingest.Progress)) (err error) {
+		rows, err = do(func(p catalog.Copied) {
+			told := ingest.Progress{Job: "copy", Work: p.Table, Works: len(catalog.Tables), Pages: p.Left}
+			if tell(told); p.Left == 1 {
+				told.Ended = &ingest.WorkReport{Work: p.Table, State: catalog.Done}
+				tell(told)
+			}
+		})
+		return err
+	})
+	switch {
+	case err == nil, errors.Is(err, fs.ErrNotExist):
+		return rows, err
+	case errors.Is(err, catalog.ErrHolds):
+		return nil, console.Config(err)
 	}
+	return nil, session.UnopenedDatabase(err)
 }
 
 // writeCopied says how much was copied.
@@ -204,7 +211,7 @@ type diagnosis struct {
 	Problems []string `json:"problems"`
 }
 
-func examine(ctx context.Context, a *session.Session, c session.Patient, repair bool) error {
+func examine(ctx context.Context, a *session.Session, c session.AnyCatalog, repair bool) error {
 	d := diagnosis{Catalog: c.Path(), Problems: []string{}}
 	if repair {
 		switch err := c.Rebuild(ctx); {

@@ -47,12 +47,7 @@ A monitor can call it.`,
 	return cmd
 }
 
-// feeds says how fresh charts are.
-type feeds interface {
-	Feeds(ctx context.Context) ([]catalog.Feed, error)
-}
-
-func showFeeds(ctx context.Context, a *session.Session, c feeds, most time.Duration) error {
+func showFeeds(ctx context.Context, a *session.Session, c session.AnyCatalog, most time.Duration) error {
 	feeds, err := c.Feeds(ctx)
 	if err != nil {
 		return err
@@ -100,13 +95,7 @@ catalog and spends nothing.`,
 	return cmd
 }
 
-// charts reads charts, and says which there are.
-type charts interface {
-	feeds
-	Chart(ctx context.Context, region, category string) (catalog.Chart, error)
-}
-
-func showChart(ctx context.Context, a *session.Session, c charts, region, category string, limit int) error {
+func showChart(ctx context.Context, a *session.Session, c session.AnyCatalog, region, category string, limit int) error {
 	chart, err := c.Chart(ctx, region, category)
 	if errors.Is(err, catalog.ErrNotFound) {
 		feeds, failed := c.Feeds(ctx)
@@ -195,12 +184,7 @@ catalog and spends nothing.`,
 	return cmd
 }
 
-// searcher finds videos.
-type searcher interface {
-	Search(ctx context.Context, q catalog.Query) (catalog.Results, error)
-}
-
-func showHits(ctx context.Context, a *session.Session, c searcher, q catalog.Query) error {
+func showHits(ctx context.Context, a *session.Session, c session.AnyCatalog, q catalog.Query) error {
 	results, err := c.Search(ctx, q)
 	if errors.Is(err, catalog.ErrBadCursor) {
 		return console.Usage("--cursor: %q is not one that an answer ended with", q.Cursor)

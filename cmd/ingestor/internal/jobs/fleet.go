@@ -54,7 +54,8 @@ func (w *works) joinClock(ctx context.Context) error {
 		return session.UnopenedDatabase(err)
 	}
 	w.clock = clock
-	return nil
+	w.board, err = fleet.NewBoard(c)
+	return err
 }
 
 // migrating is how long making the tables of the fleet may take. Another process may be at it.

@@ -144,7 +144,7 @@ type begun struct {
 	Work []string `json:"work"`
 }
 
-func resetState(ctx context.Context, a *session.Session, c session.Cursors, args []string) error {
+func resetState(ctx context.Context, a *session.Session, c session.AnyCatalog, args []string) error {
 	all, err := c.Cursors(ctx, args[0])
 	if err != nil {
 		return err

@@ -136,27 +136,9 @@ func sandboxHandler(sim *youtubesim.Sim, front http.Handler) http.Handler {
 	mux.HandleFunc(countsPath, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		//nolint:errchkjson // the client is gone
-		_ = json.NewEncoder(w).Encode(countsOf(sim))
+		_ = json.NewEncoder(w).Encode(append(youtubesim.Counts{}, sim.Counts()...))
 	})
 	return mux
-}
-
-// count is a [youtubesim.Count] in JSON.
-type count struct {
-	Day     string          `json:"day"`
-	Pool    youtubesim.Pool `json:"pool"`
-	Method  string          `json:"method"`
-	Calls   int64           `json:"calls"`
-	Units   int64           `json:"units"`
-	Refused int64           `json:"refused"`
-}
-
-func countsOf(sim *youtubesim.Sim) []count {
-	all := []count{}
-	for _, c := range sim.Counts() {
-		all = append(all, count{c.Day, c.Pool, c.Method, c.Calls, c.Units, c.Refused})
-	}
-	return all
 }
 
 func serveSandbox(ctx context.Context, a *session.Session, sim *youtubesim.Sim, front http.Handler, address string) error {
@@ -189,7 +171,7 @@ endpoint: http://%[1]s
 
 // showCounts writes the counts of the simulator.
 func showCounts(a *session.Session, sim *youtubesim.Sim) error {
-	all := countsOf(sim)
+	all := append(youtubesim.Counts{}, sim.Counts()...)
 	return a.Print(all, func(s *console.Sheet) {
 		if len(all) == 0 {
 			s.Line("no calls were made")

@@ -17,8 +17,6 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest"
-	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
-	"github.com/headroom-quota/headroom/ingest/fleet"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -93,6 +91,15 @@ func unlessShared(ledger, host string) string {
 	return host
 }
 
+// sources are what metrics and notices are made of.
+func (w *works) sources() view.Sources {
+	src := view.Sources{Ledger: w.ledger, Catalog: w.catalog, Runner: w.runner, Jobs: w.settings.List()}
+	if w.board != nil { // else src.Fleet would not be nil
+		src.Fleet = w.board
+	}
+	return src
+}
+
 // metricsFile is a file for node_exporter's textfile collector. It covers all jobs and
 // pools of the ledger and the catalog, whichever process used them.
 type metricsFile string
@@ -117,15 +124,7 @@ func (m metricsFile) write(w *works) error {
 		return nil
 	}
 	measured := metrics.New(&metrics.Options{Log: w.log})
-	src := view.Sources{Ledger: w.ledger, Catalog: w.catalog, Runner: w.runner, Jobs: w.settings.List()}
-	if c, ok := w.catalog.(*pgcatalog.Catalog); ok {
-		b, err := fleet.NewBoard(c)
-		if err != nil {
-			return err
-		}
-		src.Fleet = b
-	}
-	measured.SetSources(src)
+	measured.SetSources(w.sources())
 	return measured.WriteFile(string(m))
 }
 

@@ -46,18 +46,12 @@ func (s *Shortfall) Error() string {
 // Is matches [quota.ErrOutage].
 func (s *Shortfall) Is(target error) bool { return target == quota.ErrOutage }
 
-// charges records which ledger runs are charged to, and what they have spent.
-type charges interface {
-	ChargeTo(ctx context.Context, address string, forget bool) (since time.Time, err error)
-	Spent(ctx context.Context, since time.Time) (map[string]int64, error)
-}
-
 // Shortfalls compares the ledger with the history of runs. For each account, the runs of
 // its jobs since the day began cannot have spent more than the ledger has for that day.
 // Other callers can only add to the spend of the ledger. The comparison covers runs that
 // were charged to the ledger at this address. It skips a day on which a person has made a
 // correction, and a journal in which calls wait.
-func (a *Session) Shortfalls(ctx context.Context, s *settings.Settings, l *quota.Ledger, c charges) (all []*Shortfall, err error) {
+func (a *Session) Shortfalls(ctx context.Context, s *settings.Settings, l *quota.Ledger, c AnyCatalog) (all []*Shortfall, err error) {
 	if a.Opened.Journal == nil || s.Book.Upstreams[settings.Metered] == nil { // the ledger is in memory, or all jobs are programs
 		return nil, nil
 	}
@@ -136,7 +130,7 @@ func (a *Session) startOfDay(book *quota.Book) time.Time {
 }
 
 // Compare returns an error if the ledger has less spend than the history of runs.
-func (a *Session) Compare(ctx context.Context, s *settings.Settings, l *quota.Ledger, c charges) error {
+func (a *Session) Compare(ctx context.Context, s *settings.Settings, l *quota.Ledger, c AnyCatalog) error {
 	all, err := a.Shortfalls(ctx, s, l, c)
 	if err == nil && len(all) > 0 {
 		err = all[0]
@@ -209,7 +203,7 @@ var ErrUnverified = fmt.Errorf("%w: the identity of the ledger is unknown", quot
 // when. In a database this is the ledger's identity. If the catalog knows another one, the error
 // says what to do, unless accept is set. It is [quota.ErrOutage] if each call will report why
 // nothing is granted.
-func (a *Session) ChargeTo(ctx context.Context, s *settings.Settings, l *quota.Ledger, c charges, accept bool) (time.Time, error) {
+func (a *Session) ChargeTo(ctx context.Context, s *settings.Settings, l *quota.Ledger, c AnyCatalog, accept bool) (time.Time, error) {
 	shared, ok := c.(*pgcatalog.Catalog)
 	if !ok {
 		return c.ChargeTo(ctx, a.Opened.Journal.Ledger(), accept)
@@ -236,23 +230,30 @@ func OtherLedger(s *settings.Settings, err error) error {
 	return err
 }
 
-// AcceptLedger makes the ledger that is open the one of the fleet, and reports whether it was
-// another one before.
-func (a *Session) AcceptLedger(ctx context.Context, s *settings.Settings, c AnyCatalog) (accepted bool, err error) {
+// OtherThanKnown compares the ledgers that are open with those that the catalog of a fleet knows. It
+// returns the catalog and these ledgers if they differ, and else a nil catalog.
+func (a *Session) OtherThanKnown(ctx context.Context, s *settings.Settings, c AnyCatalog) (*pgcatalog.Catalog, []pgcatalog.Ledger, error) {
 	shared, ok := c.(*pgcatalog.Catalog)
 	if !ok || a.Opened.Journal == nil {
-		return false, nil
+		return nil, nil, nil
 	}
 	known, err := shared.Ledgers(ctx)
 	if err != nil {
-		return false, err
+		return nil, nil, err
 	}
 	found, err := a.Ledgers(ctx, s)
-	if err != nil {
-		return false, err
+	if err != nil || pgcatalog.Other(known, found) == nil {
+		return nil, nil, err
 	}
-	if pgcatalog.Other(known, found) == nil {
-		return false, nil
+	return shared, found, nil
+}
+
+// AcceptLedger makes the ledger that is open the one of the fleet, and reports whether it was
+// another one before.
+func (a *Session) AcceptLedger(ctx context.Context, s *settings.Settings, c AnyCatalog) (accepted bool, err error) {
+	shared, found, err := a.OtherThanKnown(ctx, s, c)
+	if shared == nil || err != nil {
+		return false, err
 	}
 	_, err = shared.ChargeLedgers(ctx, found, true)
 	return err == nil, err

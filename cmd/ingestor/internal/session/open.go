@@ -6,15 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
 	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
-
-	"github.com/spf13/cobra"
+	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
@@ -26,7 +24,6 @@ import (
 	"github.com/headroom-quota/headroom/ingest/plan"
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
-	"github.com/headroom-quota/headroom/quota/meter"
 	"github.com/headroom-quota/headroom/quota/open"
 )
 
@@ -69,68 +66,17 @@ func unopened(err error, ill int) error {
 	return console.Config(err)
 }
 
-// Transport meters the calls of the upstream. Another endpoint than the real one
-// is metered as if it were that.
-func (a *Session) Transport(s *settings.Settings, l *quota.Ledger) (*meter.Transport, error) {
-	base := http.DefaultTransport
-	if s.Endpoint != "" {
-		to, err := url.Parse(s.Endpoint)
-		if err != nil {
-			return nil, console.Config(fmt.Errorf("endpoint: %w", err))
-		}
-		base = &redirected{to: to, base: base}
-	}
-	u := s.Book.Upstreams[settings.Metered]
-	if u == nil { // all jobs are programs
-		return meter.New(l, &meter.Options{Base: base, Logger: a.Log})
-	}
-	if u.Key.Header != "" {
-		base = &discreet{header: u.Key.Header, base: base}
-	}
-	return meter.New(l, &meter.Options{Base: base, Logger: a.Log, Keys: s.KeySources()})
-}
-
-// redirected sends what was metered as the upstream's to another address.
-type redirected struct {
-	to   *url.URL
-	base http.RoundTripper
-}
-
-// RoundTrip implements [http.RoundTripper].
-func (r *redirected) RoundTrip(req *http.Request) (*http.Response, error) {
-	out := req.Clone(req.Context())
-	out.URL.Scheme, out.URL.Host, out.Host = r.to.Scheme, r.to.Host, r.to.Host
-	return r.base.RoundTrip(out)
-}
-
 // Instead says that a command which reads a file was given something else in its place.
 type Instead struct {
 	Why   string // and what changes it
 	Fault error  // why the file cannot be used, or nil
 }
 
-// warn prints why, unless the file itself is read: then i is nil.
-func (i *Instead) warn(a *Session) {
-	if i != nil {
+// warn prints why, unless the file itself is read: then i is nil. An error says more.
+func (i *Instead) warn(a *Session, err error) {
+	if i != nil && err == nil {
 		fmt.Fprintf(a.Stderr, "ingestor: warning: %s\n", i.Why)
 	}
-}
-
-// WithLedgerToRead is [Session.WithLedger] for a command that only reads: see
-// [Session.ReadLedger].
-func (a *Session) WithLedgerToRead(cmd *cobra.Command, f func(context.Context, *quota.Ledger) error) (err error) {
-	s, err := a.Settings(cmd.Flags())
-	if err != nil {
-		return err
-	}
-	var done console.Closers
-	defer func() { err = errors.Join(err, done.Close()) }()
-	l, instead, err := a.ReadLedger(cmd.Context(), s, &done)
-	if err != nil {
-		return err
-	}
-	instead.warn(a)
-	return f(cmd.Context(), l)
 }
 
 // ReadLedger opens the ledger for a command that only reads. It makes no ledger, and changes no
@@ -193,25 +139,6 @@ func CopyOfLedger(ctx context.Context, path string, clock quota.Clock, done *con
 		done.Add(closer)
 	}
 	return store, err
-}
-
-// WithCatalogToRead is [Session.WithCatalog] for a command that only reads.
-func (a *Session) WithCatalogToRead(cmd *cobra.Command, f func(context.Context, AnyCatalog) error) (err error) {
-	s, err := a.Settings(cmd.Flags())
-	if err == nil {
-		err = s.NoCatalog()
-	}
-	if err != nil {
-		return err
-	}
-	var done console.Closers
-	defer func() { err = errors.Join(err, done.Close()) }()
-	c, instead, err := a.ReadCatalog(cmd.Context(), s, &done)
-	if err != nil {
-		return err
-	}
-	instead.warn(a)
-	return f(cmd.Context(), c)
 }
 
 // ReadCatalog opens the catalog for a command that only reads. It changes no schema of a file. If
@@ -285,13 +212,23 @@ func copied(ctx context.Context, what, path string, done *console.Closers) (stri
 	return to, nil
 }
 
-// AnyCatalog is a catalog: a file, or tables of PostgreSQL. Code that needs less of it takes less.
+// AnyCatalog is a catalog: a file, or tables of PostgreSQL.
 type AnyCatalog interface {
 	ingest.Catalog
 	view.Catalog
-	Cursors
-	charges
-	Patient
+	Path() string
+
+	// The positions of jobs.
+	Cursors(ctx context.Context, job string) ([]catalog.Cursor, error)
+	Reset(ctx context.Context, job, work string) error
+
+	// Which ledger runs are charged to, and what they have spent.
+	ChargeTo(ctx context.Context, address string, forget bool) (since time.Time, err error)
+	Spent(ctx context.Context, since time.Time) (map[string]int64, error)
+
+	// Damage.
+	Check(ctx context.Context) (problems []string, err error)
+	Rebuild(ctx context.Context) error
 }
 
 var (
@@ -377,13 +314,6 @@ func Inspect(ctx context.Context, s *settings.Settings, read func(plan.Source) e
 	return pgcatalog.Inspect(ctx, s.Database, func(c *pgcatalog.Catalog) error { return read(c) })
 }
 
-// Patient is a catalog that can be checked for damage.
-type Patient interface {
-	Check(ctx context.Context) (problems []string, err error)
-	Rebuild(ctx context.Context) error
-	Path() string
-}
-
 // Unanswered is the error of a database that may answer later.
 type Unanswered struct{ error }
 
@@ -403,10 +333,4 @@ func OpenBoard(ctx context.Context, c AnyCatalog) (*fleet.Board, error) {
 		return nil, UnopenedDatabase(err)
 	}
 	return board, nil
-}
-
-// Cursors reads the positions of jobs and forgets them.
-type Cursors interface {
-	Cursors(ctx context.Context, job string) ([]catalog.Cursor, error)
-	Reset(ctx context.Context, job, work string) error
 }

@@ -69,19 +69,56 @@ func (a *Session) Trace(ctx context.Context, done *console.Closers) {
 	done.Add(func() error { a.Traces.Stop(a.Abort); return nil })
 }
 
-// WithLedger opens the ledger of the settings, and calls f.
-func (a *Session) WithLedger(cmd *cobra.Command, f func(context.Context, *quota.Ledger) error) (err error) {
+// with opens something by the settings, calls f with it, and closes it.
+func with[T any](a *Session, cmd *cobra.Command, open func(context.Context, *settings.Settings, *console.Closers) (T, error), f func(context.Context, T) error) (err error) {
 	s, err := a.Settings(cmd.Flags())
 	if err != nil {
 		return err
 	}
 	var done console.Closers
 	defer func() { err = errors.Join(err, done.Close()) }()
-	l, err := a.OpenLedger(cmd.Context(), s, &done)
+	opened, err := open(cmd.Context(), s, &done)
 	if err != nil {
 		return err
 	}
-	return f(cmd.Context(), l)
+	return f(cmd.Context(), opened)
+}
+
+// WithLedger opens the ledger of the settings, and calls f.
+func (a *Session) WithLedger(cmd *cobra.Command, f func(context.Context, *quota.Ledger) error) error {
+	return with(a, cmd, a.OpenLedger, f)
+}
+
+// WithLedgerToRead is [Session.WithLedger] for a command that only reads: see
+// [Session.ReadLedger].
+func (a *Session) WithLedgerToRead(cmd *cobra.Command, f func(context.Context, *quota.Ledger) error) error {
+	return with(a, cmd, func(ctx context.Context, s *settings.Settings, done *console.Closers) (*quota.Ledger, error) {
+		l, instead, err := a.ReadLedger(ctx, s, done)
+		instead.warn(a, err)
+		return l, err
+	}, f)
+}
+
+// WithCatalog opens the catalog, and calls f.
+func (a *Session) WithCatalog(cmd *cobra.Command, f func(context.Context, AnyCatalog) error) error {
+	return with(a, cmd, func(ctx context.Context, s *settings.Settings, done *console.Closers) (AnyCatalog, error) {
+		if err := s.NoCatalog(); err != nil {
+			return nil, err
+		}
+		return a.OpenCatalog(ctx, s, done)
+	}, f)
+}
+
+// WithCatalogToRead is [Session.WithCatalog] for a command that only reads.
+func (a *Session) WithCatalogToRead(cmd *cobra.Command, f func(context.Context, AnyCatalog) error) error {
+	return with(a, cmd, func(ctx context.Context, s *settings.Settings, done *console.Closers) (AnyCatalog, error) {
+		if err := s.NoCatalog(); err != nil {
+			return nil, err
+		}
+		c, instead, err := a.ReadCatalog(ctx, s, done)
+		instead.warn(a, err)
+		return c, err
+	}, f)
 }
 
 // WithMeter opens the ledger for a command that meters calls, and traces them. Ready comes
@@ -112,24 +149,6 @@ func (a *Session) Now() time.Time {
 		return a.Clock.Now()
 	}
 	return time.Now()
-}
-
-// WithCatalog opens the catalog, and calls f.
-func (a *Session) WithCatalog(cmd *cobra.Command, f func(context.Context, AnyCatalog) error) (err error) {
-	s, err := a.Settings(cmd.Flags())
-	if err != nil {
-		return err
-	}
-	if err := s.NoCatalog(); err != nil {
-		return err
-	}
-	var done console.Closers
-	defer func() { err = errors.Join(err, done.Close()) }()
-	c, err := a.OpenCatalog(cmd.Context(), s, &done)
-	if err != nil {
-		return err
-	}
-	return f(cmd.Context(), c)
 }
 
 // logger returns a logger to standard error. It writes text on a terminal and JSON

@@ -15,6 +15,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/proxy"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/meter"
 )
 
 // Proxied returns the settings of the proxy of a program.
@@ -26,28 +27,43 @@ func (a *Session) Proxied(s *settings.Settings, l *quota.Ledger, job string) (pr
 	}, err
 }
 
-// BaseOfAll makes the calls of all upstreams. The setting endpoint is the address of the
-// upstream of the jobs alone.
-func BaseOfAll(s *settings.Settings) http.RoundTripper {
-	base := proxy.NewTransport()
+// BaseOfAll makes the calls of all upstreams.
+func BaseOfAll(s *settings.Settings) http.RoundTripper { return redirect(s, proxy.NewTransport()) }
+
+// Transport meters the calls of the upstream of the jobs.
+func (a *Session) Transport(s *settings.Settings, l *quota.Ledger) (*meter.Transport, error) {
+	base := redirect(s, http.DefaultTransport)
+	u := s.Book.Upstreams[settings.Metered]
+	if u == nil { // all jobs are programs
+		return meter.New(l, &meter.Options{Base: base, Logger: a.Log})
+	}
+	if u.Key.Header != "" {
+		base = &discreet{header: u.Key.Header, base: base}
+	}
+	return meter.New(l, &meter.Options{Base: base, Logger: a.Log, Keys: s.KeySources()})
+}
+
+// redirect returns a transport that obeys the setting endpoint: the calls of the upstream of the
+// jobs are metered as what they are, and sent to another address.
+func redirect(s *settings.Settings, base http.RoundTripper) http.RoundTripper {
 	to, err := url.Parse(s.Endpoint)
 	if s.Endpoint == "" || err != nil { // checkCommand has read it
 		return base
 	}
-	return &redirectedOne{book: s.Book, redirected: redirected{to: to, base: base}, base: base}
+	return &redirected{to: to, book: s.Book, base: base}
 }
 
-// redirectedOne sends the calls of the upstream of the jobs to another address.
-type redirectedOne struct {
-	book       *quota.Book
-	redirected redirected
-	base       http.RoundTripper
+type redirected struct {
+	to   *url.URL
+	book *quota.Book
+	base http.RoundTripper
 }
 
 // RoundTrip implements [http.RoundTripper].
-func (r *redirectedOne) RoundTrip(req *http.Request) (*http.Response, error) {
+func (r *redirected) RoundTrip(req *http.Request) (*http.Response, error) {
 	if m := r.book.Match(req.Method, req.URL.Host, req.URL.EscapedPath()); m.Upstream != nil && m.Upstream.Name == settings.Metered {
-		return r.redirected.RoundTrip(req)
+		req = req.Clone(req.Context())
+		req.URL.Scheme, req.URL.Host, req.Host = r.to.Scheme, r.to.Host, r.to.Host
 	}
 	return r.base.RoundTrip(req)
 }
