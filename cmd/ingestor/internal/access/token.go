@@ -112,13 +112,33 @@ func (t *Token) Job(named string) string {
 	return t.name + "/" + named
 }
 
-// Grant bounds the calls of a token, through the proxy and by the decision service.
+// Grant bounds the calls of a token, through the proxy and by the decision service. Without
+// upstreams it grants nothing. The tags are for ingestor.yaml.
 type Grant struct {
-	Upstreams []string // at least one
-	Methods   []string // none: all of these upstreams
-	Classes   []string // beside calls without a class
-	Accounts  []string // none: only the default account; AnyAccount is any
-	Budget    int64    // units a day in UTC, of all pools together; 0: no bound
+	Upstreams []string `yaml:"upstreams" doc:"The upstreams that it may call."`
+	Methods   []string `yaml:"methods,omitempty" doc:"The methods that it may call; all of its upstreams if empty."`
+	Classes   []string `yaml:"classes,omitempty" doc:"The classes that its calls may have, beside none."`
+	Accounts  []string `yaml:"accounts,omitempty" doc:"The accounts whose units it may spend; only the default account if empty, any with '*'."`
+	Budget    int64    `yaml:"budget,omitempty" doc:"The units that it may spend on a day in UTC, of all pools together; 0 is no bound."`
+}
+
+// Given reports whether it grants anything.
+func (g Grant) Given() bool { return len(g.Upstreams) > 0 }
+
+func (g Grant) String() string {
+	text := strings.Join(g.Upstreams, " ")
+	for _, part := range []struct {
+		name  string
+		names []string
+	}{{"methods", g.Methods}, {"classes", g.Classes}, {"accounts", g.Accounts}} {
+		if len(part.names) > 0 {
+			text += fmt.Sprintf(", %s %s", part.name, strings.Join(part.names, " "))
+		}
+	}
+	if g.Budget > 0 {
+		text += fmt.Sprintf(", budget %d", g.Budget)
+	}
+	return text
 }
 
 // AnyAccount stands for every account in a grant.

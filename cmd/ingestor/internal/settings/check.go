@@ -17,24 +17,20 @@ import (
 var errTargetName = errors.New("the name of a target has up to 40 lower-case letters, digits, - and _")
 
 // checkNotify checks the targets of notices, and the dead man's switch.
-func (s *Settings) checkNotify() (faults []ingest.Fault) {
+func (s *Settings) checkNotify() (faults faults) {
 	for _, name := range slices.Sorted(maps.Keys(s.Notify)) {
 		path := "notify." + name
 		if !CallerName.MatchString(name) {
-			faults = append(faults, ingest.Fault{Path: path, Err: errTargetName})
+			faults.add(path, "%w", errTargetName)
 		}
 		t := s.Notify[name]
 		found := t.Check()
 		for _, field := range slices.Sorted(maps.Keys(found)) {
-			at := path
-			if field != "" {
-				at += "." + field
-			}
-			faults = append(faults, ingest.Fault{Path: at, Err: found[field]})
+			faults.add(strings.TrimSuffix(path+"."+field, "."), "%w", found[field])
 		}
 	}
 	if err := notify.CheckPing(s.Ping); err != nil {
-		faults = append(faults, ingest.Fault{Path: "ping", Err: err})
+		faults.add("ping", "%w", err)
 	}
 	return faults
 }
@@ -42,13 +38,6 @@ func (s *Settings) checkNotify() (faults []ingest.Fault) {
 // UpstreamsOf returns the upstreams that the program of a job may call.
 func (s *Settings) UpstreamsOf(j *ingest.Job) []string {
 	return s.known(j.Upstreams, "", "", func(string, string, ...any) {})
-}
-
-// checkProgram checks what a program may call against the price book.
-func (s *Settings) checkProgram(j *ingest.Job, fault func(path, format string, args ...any)) {
-	s.known(j.Upstreams, j.Account, j.Class, func(what, format string, args ...any) {
-		fault("jobs."+j.Name+"."+what, format, args...)
-	})
 }
 
 // known returns the named upstreams, or all of the price book. It reports what the price book

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/headroom-quota/headroom"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/notify"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/open"
 )
@@ -102,29 +103,13 @@ func (s *Settings) absolute() error {
 			return err
 		}
 	}
-	for name, a := range s.Accounts {
-		if err := s.anchor(&a.KeyFile, FromFile); err != nil {
-			return err
-		}
-		s.Accounts[name] = a
-	}
-	for name, c := range s.Tokens {
-		if err := s.anchor(&c.File, FromFile); err != nil {
-			return err
-		}
-		s.Tokens[name] = c
-	}
-	for name, k := range s.Keys {
-		if err := s.anchor(&k.File, FromFile); err != nil {
-			return err
-		}
-		s.Keys[name] = k
-	}
-	for name, t := range s.Notify {
-		if err := s.anchor(&t.Secret, FromFile); err != nil {
-			return err
-		}
-		s.Notify[name] = t
+	if err := errors.Join(
+		anchorAll(s, s.Accounts, func(a *account) *string { return &a.KeyFile }),
+		anchorAll(s, s.Tokens, func(c *caller) *string { return &c.File }),
+		anchorAll(s, s.Keys, func(k *keyFile) *string { return &k.File }),
+		anchorAll(s, s.Notify, func(t *notify.Target) *string { return &t.Secret }),
+	); err != nil {
+		return err
 	}
 	for name, j := range s.Jobs {
 		if !j.Kind.Runs() {
@@ -147,6 +132,15 @@ func (s *Settings) absolute() error {
 	}
 	s.Ledger, s.Fresh = at.String(), at.Fresh
 	return nil
+}
+
+// anchorAll makes a path of each entry of the file absolute.
+func anchorAll[V any](s *Settings, all map[string]V, path func(*V) *string) (err error) {
+	for name, v := range all {
+		err = errors.Join(err, s.anchor(path(&v), FromFile))
+		all[name] = v
+	}
+	return err
 }
 
 // anchor makes a path absolute. It leaves an empty path empty, and the name of a built-in

@@ -13,7 +13,6 @@ import (
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/access"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
-	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
 
@@ -69,9 +68,9 @@ const TokenVariable = "INGESTOR_TOKEN"
 
 // caller is a program that reserves over HTTP with a token of its own.
 type caller struct {
-	File   string         `yaml:"file" jsonschema_description:"A file with its token. To make one: ingestor token new FILE."`
-	Rights []access.Right `yaml:"rights,omitempty" jsonschema:"enum=reserve,enum=read,enum=limits,enum=operate" jsonschema_description:"What it may do: reserve units of pools, read the pools, and charge limits, which are the families of the price book. All these if empty. A person who acts on the pages, or changes limits of keys over HTTP, needs operate."`
-	Calls  calls          `yaml:"calls,omitempty" jsonschema_description:"What it may call through ingestor proxy; without it, nothing. It bounds what the token may do over HTTP, too. A token with calls and no rights has no other right."`
+	File   string         `yaml:"file" doc:"A file with its token. To make one: ingestor token new FILE."`
+	Rights []access.Right `yaml:"rights,omitempty" words:"reserve|read|limits|operate" doc:"What it may do: reserve units of pools, read the pools, and charge limits, which are the families of the price book. All these if empty. A person who acts on the pages, or changes limits of keys over HTTP, needs operate."`
+	Calls  access.Grant   `yaml:"calls,omitempty" doc:"What it may call through ingestor proxy; without it, nothing. It bounds what the token may do over HTTP, too. A token with calls and no rights has no other right."`
 }
 
 // callerName is the form of a caller's name. It begins the name of its jobs in the spend.
@@ -81,20 +80,18 @@ var (
 )
 
 // checkCallers checks the callers that have tokens of their own.
-func (s *Settings) checkCallers() (faults []ingest.Fault) {
+func (s *Settings) checkCallers() (faults faults) {
 	for _, name := range slices.Sorted(maps.Keys(s.Tokens)) {
-		fault := func(format string, args ...any) {
-			faults = append(faults, ingest.Fault{Path: "tokens." + name, Err: fmt.Errorf(format, args...)})
-		}
+		path := "tokens." + name
 		if !CallerName.MatchString(name) {
-			fault("%w", ErrCallerName)
+			faults.add(path, "%w", ErrCallerName)
 		}
 		if s.Tokens[name].File == "" {
-			fault("name the file of its token: {file: PATH}\nTo make one: ingestor token new PATH")
+			faults.add(path, "name the file of its token: {file: PATH}\nTo make one: ingestor token new PATH")
 		}
 		for _, right := range s.Tokens[name].Rights {
 			if !slices.Contains(append(slices.Clip(access.Rights), access.Operate), right) {
-				fault("there is no right %q; there are reserve, read, limits and operate", right)
+				faults.add(path, "there is no right %q; there are reserve, read, limits and operate", right)
 			}
 		}
 	}

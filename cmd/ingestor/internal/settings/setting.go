@@ -69,10 +69,8 @@ func settingsOf(t reflect.Type) (all []*Setting) {
 			Usage:   placeholder.ReplaceAllString(f.Tag.Get("flag"), "`$1`"),
 			Restart: f.Tag.Get("restart") == "yes", nonzero: refusesZero(f), secret: f.Tag.Get("secret") == "yes",
 		}
-		for option := range strings.SplitSeq(f.Tag.Get("jsonschema"), ",") {
-			if value, is := strings.CutPrefix(option, "enum="); is {
-				set.Enum = append(set.Enum, value)
-			}
+		if words := f.Tag.Get("words"); words != "" {
+			set.Enum = strings.Split(words, "|")
 		}
 		all = append(all, set)
 	}
