@@ -147,7 +147,7 @@ func New(ctx, abort context.Context, l *quota.Ledger, o *Options) (*Program, err
 	}
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx)) // the program may finish its calls
 	ended := make(chan error, 1)
-	go func() { ended <- h.Serve(serving, abort, listener, nil) }()
+	go func() { ended <- h.Serve(serving, abort, listener) }()
 	p.stop = func() error { stop(); return <-ended }
 	p.env = o.environment(l.Book(), "http://"+listener.Addr().String(), text)
 	return p, nil

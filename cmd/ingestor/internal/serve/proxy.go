@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"path/filepath"
 	"sync"
@@ -105,17 +104,12 @@ func newProxy(a *session.Session, s *settings.Settings, l *quota.Ledger, measure
 
 // listenProxy adds the listener of the proxy to others.
 func listenProxy(ctx context.Context, a *session.Session, s *settings.Settings, h *proxy.Handler, others []beside) ([]beside, error) {
-	secure, err := secured(s)
+	l, err := listen(ctx, s, cmp.Or(s.ProxyListen, settings.ProxyListen), "ingestor proxy --proxy-listen 127.0.0.1:0")
 	if err != nil {
 		return others, err
 	}
-	var how net.ListenConfig
-	l, err := how.Listen(ctx, "tcp", cmp.Or(s.ProxyListen, settings.ProxyListen))
-	if err != nil {
-		return others, console.CannotListen(err, "ingestor proxy --proxy-listen 127.0.0.1:0")
-	}
 	fmt.Fprintf(a.Stdout, "proxy on %s://%s\n", s.Scheme(), l.Addr())
-	return append(others, beside{l, func(ctx, abort context.Context, l net.Listener) error { return h.Serve(ctx, abort, l, secure) }}), nil
+	return append(others, beside{l, h.Serve}), nil
 }
 
 func runProxy(a *session.Session, cmd *cobra.Command) error {

@@ -344,31 +344,22 @@ func openSources(ctx context.Context, a *session.Session, s *settings.Settings, 
 	}, nil
 }
 
-// secured returns the TLS of the settings, or nil if they name no certificate.
-func secured(s *settings.Settings) (*tls.Config, error) {
-	if s.TLSCert == "" {
-		return nil, nil
-	}
-	pair, err := tls.LoadX509KeyPair(s.TLSCert, s.TLSKey)
-	if err != nil {
-		return nil, console.Config(fmt.Errorf("tls_cert, tls_key: %w", err))
-	}
-	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}, nil
-}
-
 // listen listens on an address, with TLS if the settings name a certificate.
 func listen(ctx context.Context, s *settings.Settings, address, remedy string) (net.Listener, error) {
-	with, err := secured(s)
-	if err != nil {
-		return nil, err
+	var pair tls.Certificate
+	if s.TLSCert != "" {
+		var err error
+		if pair, err = tls.LoadX509KeyPair(s.TLSCert, s.TLSKey); err != nil {
+			return nil, console.Config(fmt.Errorf("tls_cert, tls_key: %w", err))
+		}
 	}
 	var how net.ListenConfig
 	l, err := how.Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, console.CannotListen(err, remedy)
 	}
-	if with != nil {
-		l = tls.NewListener(l, with)
+	if s.TLSCert != "" {
+		l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}})
 	}
 	return l, nil
 }
