@@ -11,15 +11,15 @@ import (
 
 // Config says what to run, as ingestor.yaml has it.
 type Config struct {
-	Regions     []string      `yaml:"regions,omitempty" jsonschema_description:"The regions of jobs that name none."`
-	MaxWait     time.Duration `yaml:"max_wait,omitempty" flag:"longest time to wait for units" jsonschema_description:"The longest time that a call waits for its units. Work that would wait longer is deferred. 0s never waits."`
-	Workers     int           `yaml:"workers,omitempty" zero:"no" jsonschema_description:"The number of units of work that run at the same time."`
-	CallTimeout time.Duration `yaml:"call_timeout,omitempty" zero:"no" jsonschema_description:"The timeout of a call of the upstream."`
+	Regions     []string      `yaml:"regions,omitempty" doc:"The regions of jobs that name none."`
+	MaxWait     time.Duration `yaml:"max_wait,omitempty" flag:"longest time to wait for units" doc:"The longest time that a call waits for its units. Work that would wait longer is deferred. 0s never waits."`
+	Workers     int           `yaml:"workers,omitempty" zero:"no" doc:"The number of units of work that run at the same time."`
+	CallTimeout time.Duration `yaml:"call_timeout,omitempty" zero:"no" doc:"The timeout of a call of the upstream."`
 	// KeepStatisticsDays is the number of days for which views, likes and comment counts are
 	// kept.
-	KeepStatisticsDays int `yaml:"keep_statistics_days,omitempty" jsonschema:"minimum=30" jsonschema_description:"Days for which statistics are kept. YouTube allows more than 30 days only to audited developers who have accepted its amendment of 2026, and only for some statistics."`
+	KeepStatisticsDays int `yaml:"keep_statistics_days,omitempty" range:"30.." doc:"Days for which statistics are kept. YouTube allows more than 30 days only to audited developers who have accepted its amendment of 2026, and only for some statistics."`
 
-	Jobs map[string]Job `yaml:"jobs" jsonschema_description:"The jobs: what to fetch, and when."`
+	Jobs map[string]Job `yaml:"jobs" doc:"The jobs: what to fetch, and when."`
 }
 
 // The defaults of a configuration. [Config.Prepare] fills them in, except DefaultMaxWait: a

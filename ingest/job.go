@@ -25,29 +25,29 @@ const (
 // run that is cut short starves no region.
 type Job struct {
 	Name     string `yaml:"-"`
-	Kind     Kind   `yaml:"kind" jsonschema_description:"The kind of data to fetch, or command, which runs a program."`
-	Disabled bool   `yaml:"disabled,omitempty" jsonschema_description:"Do not run this job."`
+	Kind     Kind   `yaml:"kind" doc:"The kind of data to fetch, or command, which runs a program."`
+	Disabled bool   `yaml:"disabled,omitempty" doc:"Do not run this job."`
 
-	Cron    string        `yaml:"schedule" jsonschema_description:"When the job is due: a cron expression of five fields, or @hourly, @daily, @weekly, @monthly, @every 30m."`
-	Zone    string        `yaml:"zone,omitempty" jsonschema_description:"The time zone of the schedule; UTC if empty."`
-	Jitter  time.Duration `yaml:"jitter,omitempty" jsonschema_description:"The longest random delay before a run."`
-	Stagger time.Duration `yaml:"stagger,omitempty" jsonschema_description:"The delay between the regions of a run, stalest first."`
+	Cron    string        `yaml:"schedule" doc:"When the job is due: a cron expression of five fields, or @hourly, @daily, @weekly, @monthly, @every 30m."`
+	Zone    string        `yaml:"zone,omitempty" doc:"The time zone of the schedule; UTC if empty."`
+	Jitter  time.Duration `yaml:"jitter,omitempty" doc:"The longest random delay before a run."`
+	Stagger time.Duration `yaml:"stagger,omitempty" doc:"The delay between the regions of a run, stalest first."`
 
-	Regions    []string `yaml:"regions,omitempty" jsonschema_description:"Regions, as US or DE. If empty, the regions at the top of the file."`
-	Categories []string `yaml:"categories,omitempty" jsonschema_description:"For charts: ids of video categories; 0 means all."`
-	Queries    []string `yaml:"queries,omitempty" jsonschema_description:"For searches: the texts to search for."`
-	Channels   []string `yaml:"channels,omitempty" jsonschema_description:"For uploads: ids of channels."`
-	Pages      int      `yaml:"pages,omitempty" zero:"no" jsonschema_description:"The most pages of a unit of work in one run."`
+	Regions    []string `yaml:"regions,omitempty" doc:"Regions, as US or DE. If empty, the regions at the top of the file."`
+	Categories []string `yaml:"categories,omitempty" doc:"For charts: ids of video categories; 0 means all."`
+	Queries    []string `yaml:"queries,omitempty" doc:"For searches: the texts to search for."`
+	Channels   []string `yaml:"channels,omitempty" doc:"For uploads: ids of channels."`
+	Pages      int      `yaml:"pages,omitempty" zero:"no" doc:"The most pages of a unit of work in one run."`
 
-	Account string `yaml:"account,omitempty" jsonschema_description:"The account whose quota is spent."`
-	Class   string `yaml:"class,omitempty" jsonschema_description:"A class of the price book."`
+	Account string `yaml:"account,omitempty" doc:"The account whose quota is spent."`
+	Class   string `yaml:"class,omitempty" doc:"A class of the price book."`
 	Program `yaml:",inline" mapstructure:",squash"`
 
-	MaxUnits   int64         `yaml:"max_units,omitempty" jsonschema_description:"The most units that one run spends; 0 sets no limit."`
-	MaxRuntime time.Duration `yaml:"max_runtime,omitempty" jsonschema_description:"The longest time that one run takes; 0 means until the job is due again."`
+	MaxUnits   int64         `yaml:"max_units,omitempty" doc:"The most units that one run spends; 0 sets no limit."`
+	MaxRuntime time.Duration `yaml:"max_runtime,omitempty" doc:"The longest time that one run takes; 0 means until the job is due again."`
 
-	Misfire     Misfire       `yaml:"misfire,omitempty" jsonschema:"enum=skip,enum=once" jsonschema_description:"What to do about a missed run."`
-	MaxLateness time.Duration `yaml:"max_lateness,omitempty" zero:"no" jsonschema_description:"A run missed longer ago than this is always skipped."`
+	Misfire     Misfire       `yaml:"misfire,omitempty" words:"skip|once" doc:"What to do about a missed run."`
+	MaxLateness time.Duration `yaml:"max_lateness,omitempty" zero:"no" doc:"A run missed longer ago than this is always skipped."`
 
 	// Since and Until bound the dates of publication of a backfill. Both are zero for a
 	// job that fetches new videos.

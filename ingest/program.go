@@ -16,13 +16,13 @@ import (
 
 // Program is what a job of kind command runs.
 type Program struct {
-	Command   []string      `yaml:"command,omitempty" jsonschema_description:"For kind command: the program and its arguments. It runs in the folder of this file."`
-	Upstreams []string      `yaml:"upstreams,omitempty" jsonschema_description:"For kind command: the upstreams that the program may call. If empty, all of the price book."`
-	State     string        `yaml:"state,omitempty" jsonschema_description:"For kind command: the file for the last STATE message of the output, as Singer has it."`
-	Output    string        `yaml:"output,omitempty" jsonschema_description:"For kind command: the file that the output is appended to. If empty, standard error."`
-	OnRefusal OnRefusal     `yaml:"on_refusal,omitempty" jsonschema:"enum=finish,enum=stop" jsonschema_description:"For kind command: whether the program finishes by itself or is stopped when the quota is used up."`
-	Grace     time.Duration `yaml:"grace,omitempty" zero:"no" jsonschema_description:"For kind command: the time from SIGTERM to SIGKILL; 10s if empty."`
-	PassEnv   []string      `yaml:"pass_env,omitempty" jsonschema_description:"For kind command: variables that the program gets although they may hold secrets, as PGPASSWORD."`
+	Command   []string      `yaml:"command,omitempty" doc:"For kind command: the program and its arguments. It runs in the folder of this file."`
+	Upstreams []string      `yaml:"upstreams,omitempty" doc:"For kind command: the upstreams that the program may call. If empty, all of the price book."`
+	State     string        `yaml:"state,omitempty" doc:"For kind command: the file for the last STATE message of the output, as Singer has it."`
+	Output    string        `yaml:"output,omitempty" doc:"For kind command: the file that the output is appended to. If empty, standard error."`
+	OnRefusal OnRefusal     `yaml:"on_refusal,omitempty" words:"finish|stop" doc:"For kind command: whether the program finishes by itself or is stopped when the quota is used up."`
+	Grace     time.Duration `yaml:"grace,omitempty" zero:"no" doc:"For kind command: the time from SIGTERM to SIGKILL; 10s if empty."`
+	PassEnv   []string      `yaml:"pass_env,omitempty" doc:"For kind command: variables that the program gets although they may hold secrets, as PGPASSWORD."`
 
 	Dir string `yaml:"-"` // in which it runs
 }

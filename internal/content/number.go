@@ -3,9 +3,12 @@ package content
 import (
 	"math"
 	"math/bits"
+	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -50,4 +53,93 @@ func scale(n, per, times int64) int64 {
 		n = int64(low)
 	}
 	return n
+}
+
+// passed is the time to go of a time that has come.
+const passed = time.Duration(-1)
+
+// Time reads a time in one form: an instant by the upstream's clock, or the time to
+// go. That is negative if the time has come: an upstream writes 0, a negative time, or a date
+// of long ago. Time returns false for -1, which means none, and for a time too far off to be
+// meant.
+func Time(as book.TimeForm, text string) (until time.Time, wait time.Duration, ok bool) {
+	text = strings.TrimSpace(text)
+	if n, err := strconv.ParseFloat(text, 64); err == nil && (n == 0 || n < 0 && n != -1 && n >= -year9999) {
+		return time.Time{}, passed, true // in each form that is a number
+	}
+	switch as {
+	case book.UnixTime:
+		return instantOf(text, time.Second)
+	case book.UnixMillis:
+		return instantOf(text, time.Millisecond)
+	case book.SecondsToGo:
+		wait, ok = toGo(text, time.Second)
+	case book.MinutesToGo:
+		wait, ok = toGo(text, time.Minute)
+	case book.DurationToGo:
+		d, err := time.ParseDuration(text)
+		if wait, ok = d, err == nil && d <= book.MaxBlock; d <= 0 {
+			wait = passed
+		}
+	case book.RFC3339Time:
+		until, err := time.Parse(time.RFC3339Nano, strings.ToUpper(text))
+		return dated(until, err)
+	case book.HTTPDate:
+		return dated(http.ParseTime(text))
+	case book.RetryAfterTime:
+		if wait, ok = toGo(text, time.Second); ok {
+			return time.Time{}, wait, true
+		}
+		return Time(book.HTTPDate, text)
+	}
+	return time.Time{}, wait, ok
+}
+
+// toGo reads a number of units of time.
+func toGo(text string, unit time.Duration) (time.Duration, bool) {
+	n, ok := fraction(text)
+	if most := float64(book.MaxBlock); !ok || n*float64(unit) > most {
+		return 0, false
+	}
+	return time.Duration(n * float64(unit)), true
+}
+
+// instantOf reads units of time since 1970.
+func instantOf(text string, unit time.Duration) (until time.Time, wait time.Duration, ok bool) {
+	n, ok := fraction(text)
+	seconds := n * unit.Seconds()
+	if !ok || seconds > year9999 {
+		return time.Time{}, 0, false
+	}
+	until = time.UnixMicro(int64(seconds * 1e6))
+	return until, 0, sensible(until)
+}
+
+// fraction reads a number that is not negative.
+func fraction(text string) (float64, bool) {
+	if text == "" || strings.Trim(text, "0123456789.") != "" {
+		return 0, false
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	return n, err == nil
+}
+
+const (
+	year2000 = 946_684_800 // dates before it stand for none
+	year2001 = 1_000_000_000
+	year9999 = 253_402_300_799
+)
+
+// dated returns the time of a date.
+func dated(until time.Time, err error) (time.Time, time.Duration, bool) {
+	if err == nil && until.Unix() < year2000 {
+		return time.Time{}, passed, true
+	}
+	return until, 0, err == nil && sensible(until)
+}
+
+// sensible reports whether an upstream can mean an instant: not a small number that is no
+// time since 1970.
+func sensible(t time.Time) bool {
+	return t.Unix() >= year2001 && t.Unix() <= year9999
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/headroom-quota/headroom/internal/strictyaml"
 	"github.com/headroom-quota/headroom/quota/book/keys"
 )
 
@@ -118,7 +119,7 @@ func (r *reader) readRecord(f *field, e *entry, v reflect.Value, s *scope) {
 		case key == nil:
 			keys := f.record.keys
 			r.fault(e.at, "unknown key %q in %s%s", e.key, s, orMean(e.key, keys, "it may have "+strings.Join(keys, ", ")))
-			t.lost, meant = true, append(meant, Nearest(e.key, keys))
+			t.lost, meant = true, append(meant, strictyaml.Nearest(e.key, keys))
 		case e.value.kind == isUnset:
 			r.fault(e.at, "%q has no value; write one, or null to fall back to the default", e.key)
 			t.lost = true

@@ -3,19 +3,21 @@ package book
 import (
 	"slices"
 	"strconv"
+
+	"github.com/headroom-quota/headroom/internal/strictyaml"
 )
 
 // kind is what a node of a price book's YAML is.
-type kind string
+type kind = strictyaml.Kind
 
 const (
-	isMapping kind = "a mapping"
-	isList    kind = "a list"
-	isNumber  kind = "a number"
-	isText    kind = "text"
-	isFlag    kind = "true or false"
-	isNull    kind = "null"  // written out: removes what is inherited
-	isUnset   kind = "empty" // a key with nothing behind it
+	isMapping = strictyaml.Mapping
+	isList    = strictyaml.List
+	isNumber  = strictyaml.Number
+	isText    = strictyaml.Text
+	isFlag    = strictyaml.Flag
+	isNull    = strictyaml.Null // removes what is inherited
+	isUnset   = strictyaml.Unset
 )
 
 // tree is a price book's YAML, with the place of everything: what is left of it

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/strictyaml"
 	"github.com/headroom-quota/headroom/quota/book/keys"
 )
 
@@ -95,7 +96,7 @@ func isUnder(host, suffix string) bool {
 
 // Suggest returns the name of the method that is most like a misspelt name, or "".
 func (u *Upstream) Suggest(method string) string {
-	return Nearest(method, slices.Collect(maps.Keys(u.Methods)))
+	return strictyaml.Nearest(method, slices.Collect(maps.Keys(u.Methods)))
 }
 
 // SuggestHost returns the listed host that a misspelt one was probably meant to be, or "".
@@ -112,7 +113,7 @@ func (b *Book) SuggestHost(host string) string {
 				_, like, _ = strings.Cut(host, ".")
 				meant = rest
 			}
-			if d := distance(like, meant); d > 0 && d <= most && len(meant) > 2*most {
+			if d := strictyaml.Distance(like, meant); d > 0 && d <= most && len(meant) > 2*most {
 				return listed
 			}
 		}

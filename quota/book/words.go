@@ -2,8 +2,9 @@ package book
 
 import (
 	"fmt"
-	"slices"
 	"strings"
+
+	"github.com/headroom-quota/headroom/internal/strictyaml"
 )
 
 // list writes words as people do: a, b or c.
@@ -15,20 +16,9 @@ func list(words []string, last string) string {
 	return strings.Join(words[:n], ", ") + " " + last + " " + words[n]
 }
 
-// Nearest is the known word that a wrong one was probably meant to be, or "".
-func Nearest(word string, known []string) string {
-	best, least := "", 2+len(word)/4
-	for _, k := range slices.Sorted(slices.Values(known)) {
-		if d := distance(strings.ToLower(word), strings.ToLower(k)); d < least {
-			best, least = k, d
-		}
-	}
-	return best
-}
-
 // didYouMean suggests the nearest known word, if there is one.
 func didYouMean(word string, known []string) string {
-	if best := Nearest(word, known); best != "" {
+	if best := strictyaml.Nearest(word, known); best != "" {
 		return fmt.Sprintf("; did you mean %q?", best)
 	}
 	return ""
@@ -40,28 +30,4 @@ func orMean(word string, known []string, otherwise string) string {
 		return s
 	}
 	return "; " + otherwise
-}
-
-// distance is how many letters must be changed, added or dropped, or swapped
-// with their neighbour, to make one word of another.
-func distance(a, b string) int {
-	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			change := 0
-			if a[i-1] != b[j-1] {
-				change = 1
-			}
-			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+change)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
-		}
-		before, last, row = last, row, before
-	}
-	return last[len(b)]
 }

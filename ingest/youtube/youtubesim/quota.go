@@ -47,13 +47,13 @@ func (g Generation) price(m *method) (Pool, int64) {
 
 // Count is the cost of one method for a project in a pool on a Pacific day.
 type Count struct {
-	Day     string // 2026-11-01
-	Project string
-	Pool    Pool
-	Method  string // videos.list
-	Calls   int64  // charged calls, with invalid ones
-	Units   int64  // cost of these calls
-	Refused int64  // calls refused for quota, which cost nothing
+	Day     string `json:"day"` // 2026-11-01
+	Project string `json:"-"`
+	Pool    Pool   `json:"pool"`
+	Method  string `json:"method"`  // videos.list
+	Calls   int64  `json:"calls"`   // charged calls, with invalid ones
+	Units   int64  `json:"units"`   // cost of these calls
+	Refused int64  `json:"refused"` // calls refused for quota, which cost nothing
 }
 
 // Counts is a list of counts, sorted by day, project, pool and method.

@@ -52,7 +52,7 @@ var house = [][]string{
 	{"quota"},
 	{"internal/content"}, // what a price book names in requests and answers
 	{"quota/book"},
-	{"quota/book/keys", "quota/book/builtin"},
+	{"quota/book/keys", "quota/book/builtin", "internal/strictyaml"}, // strictyaml: reads YAML that people write
 	{"quota/window"},
 	{"internal/testing/filetest"}, // the tests that every file of SQLite passes
 	{"internal/sqlitefile", "quota/pgstore/pgschema", "internal/svg"}, // of all who keep a file of SQLite or tables in PostgreSQL; of all who draw
@@ -73,12 +73,12 @@ const program = "cmd/ingestor/internal/"
 var tenants = map[string][]string{
 	"quota/window":    {},
 	"internal/svg":    {},
-	"quota/book":      {module + "/quota/window", module + "/quota/book/keys", "github.com/goccy/go-yaml"},
+	"quota/book":      {module + "/quota/window", module + "/quota/book/keys", module + "/internal/strictyaml", "github.com/goccy/go-yaml"},
 	"quota/book/keys": {module + "/quota/window"},
-	"quota":           {module + "/quota/book", module + "/quota/window", module + "/internal/stretch", "github.com/goccy/go-yaml"},
+	"quota":           {module + "/quota/book", module + "/quota/window", module + "/internal/stretch", module + "/internal/strictyaml", "github.com/goccy/go-yaml"},
 	// A program with just a ledger in memory stays small: no client of Redis, no SQLite.
 	"quota/memstore": {module, "github.com/goccy/go-yaml"},
-	"quota/lease":    {module + "/quota", module + "/internal/stretch", "github.com/goccy/go-yaml", "golang.org/x/sys/unix"},
+	"quota/lease":    {module + "/quota", module + "/internal/stretch", module + "/internal/strictyaml", "github.com/goccy/go-yaml", "golang.org/x/sys/unix"},
 }
 
 // stores are what quota/open chooses from. No other package imports all of them.
@@ -96,7 +96,7 @@ var keys = map[string][]string{
 	"github.com/jackc/pgx":                {"quota/pgstore", "ingest/catalog/pgcatalog", "ingest/fleet", "quota/pgstore/pgschema"},
 	"github.com/riverqueue/river":         {"ingest/fleet"},
 	"modernc.org/sqlite":                  {"internal/sqlitefile", "quota/sqlitestore", "ingest/catalog"},
-	"github.com/goccy/go-yaml":            {"quota/book", program + "settings", program + "ledger"}, // ledger: a price book as JSON
+	"github.com/goccy/go-yaml":            {"internal/strictyaml", program + "ledger"}, // ledger: a price book as JSON
 	"github.com/sony/gobreaker":           {"quota/breaker"},
 	"github.com/prometheus":               {program + "metrics", "quota/observe/prom"},
 	"google.golang.org/grpc":              {"quota/meter/grpcmeter", program + "web"}, // users of quota/meter do not get it

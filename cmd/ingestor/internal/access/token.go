@@ -4,6 +4,7 @@ package access
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
+	"github.com/headroom-quota/headroom/quota"
 )
 
 // The lowest lengths of a token: of one that is made today, and of the one without a name,
@@ -108,4 +110,95 @@ func (t *Token) Job(named string) string {
 		return t.name
 	}
 	return t.name + "/" + named
+}
+
+// Grant bounds the calls of a token, through the proxy and by the decision service. Without
+// upstreams it grants nothing. The tags are for ingestor.yaml.
+type Grant struct {
+	Upstreams []string `yaml:"upstreams" doc:"The upstreams that it may call."`
+	Methods   []string `yaml:"methods,omitempty" doc:"The methods that it may call; all of its upstreams if empty."`
+	Classes   []string `yaml:"classes,omitempty" doc:"The classes that its calls may have, beside none."`
+	Accounts  []string `yaml:"accounts,omitempty" doc:"The accounts whose units it may spend; only the default account if empty, any with '*'."`
+	Budget    int64    `yaml:"budget,omitempty" doc:"The units that it may spend on a day in UTC, of all pools together; 0 is no bound."`
+}
+
+// Given reports whether it grants anything.
+func (g Grant) Given() bool { return len(g.Upstreams) > 0 }
+
+func (g Grant) String() string {
+	text := strings.Join(g.Upstreams, " ")
+	for _, part := range []struct {
+		name  string
+		names []string
+	}{{"methods", g.Methods}, {"classes", g.Classes}, {"accounts", g.Accounts}} {
+		if len(part.names) > 0 {
+			text += fmt.Sprintf(", %s %s", part.name, strings.Join(part.names, " "))
+		}
+	}
+	if g.Budget > 0 {
+		text += fmt.Sprintf(", budget %d", g.Budget)
+	}
+	return text
+}
+
+// AnyAccount stands for every account in a grant.
+const AnyAccount = "*"
+
+// Forbids returns the class or account that calls with this grant may not use, and which of
+// the two it is, or "".
+func (g *Grant) Forbids(class, account string) (what, name string) {
+	account = cmp.Or(account, quota.DefaultAccount)
+	switch {
+	case class != "" && !slices.Contains(g.Classes, class):
+		return "class", class
+	case slices.Contains(g.Accounts, AnyAccount), slices.Contains(g.Accounts, account), len(g.Accounts) == 0 && account == quota.DefaultAccount:
+		return "", ""
+	}
+	return "account", account
+}
+
+// Bound returns the token with its calls bounded by a grant.
+func (t *Token) Bound(g *Grant) *Token {
+	bound := *t
+	bound.grant = g
+	return &bound
+}
+
+// Sees reports whether the token may use the pools of an account.
+func (t *Token) Sees(upstream, account string) bool {
+	if t.grant == nil {
+		return true
+	}
+	what, _ := t.grant.Forbids("", account)
+	return what == "" && slices.Contains(t.grant.Upstreams, upstream)
+}
+
+// Deny returns the error for something that a token may not use.
+func (t *Token) Deny(what, name string) error {
+	return &problem.Problem{Status: http.StatusForbidden, Code: "no_right", Detail: fmt.Sprintf("the token %s may not use the %s %.80q", cmp.Or(t.name, "without a name"), what, name)}
+}
+
+// Owner is the owner of the calls of a token in the ledger. A token that replaces another one
+// of its name has its ids and receipts. No name is "-".
+func (t *Token) Owner() string { return cmp.Or(t.name, "-") }
+
+// Owns reports whether a token may settle a reservation. A receipt without an owner is one that
+// a program has got from its own ledger and passed on, or one of an earlier version of this
+// service.
+func (t *Token) Owns(receipt *quota.Token) bool {
+	owner := receipt.Owner()
+	return owner == t.Owner() || owner == "" && t.Sees(receipt.Upstream, receipt.Account)
+}
+
+// Budgets are what tokens may spend on a day.
+type Budgets interface {
+	// Today returns the budget of a token of this name, or nil if it has none.
+	Today(ctx context.Context, name string) Budget
+}
+
+// Budget is what a token may spend on a day.
+type Budget interface {
+	Take(units int64) error
+	Add(units int64)
+	Spent() int64
 }

@@ -77,29 +77,25 @@ func backfill(a *session.Session, cmd *cobra.Command, args []string, f *backfill
 	var done console.Closers
 	defer func() { err = console.OrStopped(cmd.Context(), console.ExitDeferred, errors.Join(err, done.Close())) }()
 	a.Trace(cmd.Context(), &done)
-	watched := watch(a)
-	w, err := openWorks(cmd.Context(), a, s, &done, watched.tell)
-	if err != nil {
-		watched.close()
-		return err
-	}
-	if j.Class == "" {
-		if _, has := s.Book.Upstreams[settings.Metered].Classes["backfill"]; has {
+	var w *works
+	var rep *ingest.Report
+	err = watching(a, func(tell func(ingest.Progress)) (err error) {
+		if w, err = openWorks(cmd.Context(), a, s, &done, tell); err != nil {
+			return err
+		}
+		if _, has := s.Book.Upstreams[settings.Metered].Classes["backfill"]; has && j.Class == "" {
 			j.Class = "backfill"
 		}
-	}
-	had, err := completed(cmd, w, j)
-	if err != nil {
-		watched.close()
+		had, err := completed(cmd, w, j)
+		if err != nil {
+			return err
+		}
+		if err := joinFleet(a, w, nil, nil, nil); err != nil {
+			return err
+		}
+		rep, err = w.run(cmd.Context(), j, ingest.Occasion{Without: had})
 		return err
-	}
-	why := ingest.Occasion{Without: had}
-	if err := joinFleet(a, w, nil, nil, nil); err != nil {
-		watched.close()
-		return err
-	}
-	rep, err := w.run(cmd.Context(), j, why)
-	watched.close()
+	})
 	if err != nil {
 		return err
 	}

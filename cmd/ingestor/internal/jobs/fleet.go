@@ -1,14 +1,21 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
 	"github.com/headroom-quota/headroom/ingest/fleet"
@@ -47,7 +54,8 @@ func (w *works) joinClock(ctx context.Context) error {
 		return session.UnopenedDatabase(err)
 	}
 	w.clock = clock
-	return nil
+	w.board, err = fleet.NewBoard(c)
+	return err
 }
 
 // migrating is how long making the tables of the fleet may take. Another process may be at it.
@@ -123,4 +131,233 @@ func verifyLater(ctx context.Context, a *session.Session, w *works, cancel conte
 		case <-time.After(verifying):
 		}
 	}
+}
+
+func FleetCommand(a *session.Session) *cobra.Command {
+	var all bool
+	cmd := a.WithOutput(&cobra.Command{
+		Use:   "fleet",
+		Short: "Show the daemons of a fleet and their work, or pause a job",
+		Long: `Show the daemons that share a database: who is alive, the version and price book of each,
+and what each holds and has spent. Then show the work: what is queued, what is deferred
+until when and why, and what was taken over from a daemon that vanished. Last is the
+ledger that the fleet charges.
+
+A fleet needs the setting database. docs/fleet.md describes how to move to one.`,
+		Example: `  ingestor fleet
+  ingestor fleet pause trending
+  ingestor fleet retry`,
+		Args: console.Known,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withFleet(a, cmd, func(ctx context.Context, b *fleet.Board) error {
+				status, err := b.Status(ctx)
+				if err != nil {
+					return err
+				}
+				return a.Print(view.FleetStatus(status), func(s *console.Sheet) { writeFleet(s, &status, all) })
+			})
+		},
+	})
+	cmd.Flags().BoolVar(&all, "all", false, "show also the work that waits until its job is due")
+	cmd.AddCommand(fleetPauseCommand(a), fleetResumeCommand(a), fleetRetryCommand(a), fleetDropCommand(a))
+	return cmd
+}
+
+// writeFleet prints what needs attention, and the tables of a fleet.
+func writeFleet(s *console.Sheet, status *fleet.Status, all bool) {
+	for _, f := range status.Findings {
+		s.Line("%s", f.Text)
+	}
+	if len(status.Daemons) > 0 {
+		if len(status.Findings) > 0 {
+			s.Line("")
+		}
+		s.View(view.DaemonTable(status))
+	}
+	if work := view.UnitTable(status, all); len(work.Rows) > 0 {
+		s.Line("")
+		s.View(work)
+	}
+	for _, l := range status.Ledgers {
+		s.Line("\n%s", view.ChargedTo(l))
+	}
+	if status.Behind != nil {
+		s.Line("\nThe slowest replica of the database is %s bytes behind.", view.Number(*status.Behind))
+	}
+}
+
+// withFleet opens the board of the fleet, and calls f.
+func withFleet(a *session.Session, cmd *cobra.Command, f func(context.Context, *fleet.Board) error) error {
+	s, err := a.Settings(cmd.Flags())
+	if err != nil {
+		return err
+	}
+	if s.Database == "" {
+		return console.Config(errors.New("there is no fleet: the setting database is empty\n" +
+			"To name the database: ingestor fleet --database postgres://user@host/database, or write database: into ingestor.yaml"))
+	}
+	return a.WithCatalog(cmd, func(ctx context.Context, c session.AnyCatalog) error {
+		b, err := session.OpenBoard(ctx, c)
+		if err != nil {
+			return err
+		}
+		err = f(ctx, b)
+		if _, locked := errors.AsType[*fleet.LockedError](err); locked {
+			return session.UnopenedDatabase(err)
+		}
+		return err
+	})
+}
+
+// fleetJob is a job of a fleet, and how much of its work goes on, in JSON.
+type fleetJob struct {
+	Account string `json:"account"`
+	Job     string `json:"job"`
+	Paused  bool   `json:"paused"`
+	Units   int    `json:"retried_units"`
+
+	did string // in place of what the command says
+}
+
+// fleetJobs returns the jobs of the fleet with a name, or all of them: those of the settings,
+// and those that other daemons work.
+func fleetJobs(ctx context.Context, a *session.Session, b *fleet.Board, name string) ([]fleetJob, error) {
+	var all []fleetJob
+	for _, j := range a.Loaded.List() {
+		all = append(all, fleetJob{Account: cmp.Or(j.Account, quota.DefaultAccount), Job: j.Name})
+	}
+	status, err := b.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range status.Units {
+		u := &status.Units[i]
+		if is := (fleetJob{Account: u.Account, Job: u.Job}); !slices.Contains(all, is) {
+			all = append(all, is)
+		}
+	}
+	paused, err := b.Paused(ctx, status.Units)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		all[i].Paused = paused[[2]string{all[i].Account, all[i].Job}]
+	}
+	if name == "" {
+		return all, nil
+	}
+	var names []string
+	for _, j := range all {
+		names = append(names, j.Job)
+	}
+	if all = slices.DeleteFunc(all, func(j fleetJob) bool { return j.Job != name }); len(all) == 0 {
+		return nil, console.Usage("there is no job %q; there are %s", name, strings.Join(names, ", "))
+	}
+	return all, nil
+}
+
+// changeFleet does something to jobs, and prints what it did.
+func changeFleet(a *session.Session, cmd *cobra.Command, args []string, did string, do func(context.Context, *fleet.Board, *fleetJob) error) error {
+	return withFleet(a, cmd, func(ctx context.Context, b *fleet.Board) error {
+		jobs, err := fleetJobs(ctx, a, b, strings.Join(args, ""))
+		if err != nil {
+			return err
+		}
+		for i := range jobs {
+			if err := do(ctx, b, &jobs[i]); err != nil {
+				if _, coded := errors.AsType[*console.Exit](err); coded {
+					return err
+				}
+				return session.UnopenedDatabase(err)
+			}
+		}
+		return a.Print(jobs, func(s *console.Sheet) {
+			for _, j := range jobs {
+				if text := cmp.Or(j.did, did); text != "" {
+					s.Line(text, j.Job)
+				} else {
+					s.Line("%s: %d deferred units of work resume now.", j.Job, j.Units)
+					if j.Paused {
+						s.Line("The job is paused. To resume it: ingestor fleet resume %s", j.Job)
+					}
+				}
+			}
+		})
+	})
+}
+
+func fleetPauseCommand(a *session.Session) *cobra.Command {
+	return fleetJobCommand(a, &cobra.Command{
+		Use:   "pause JOB",
+		Short: "Stop the work of a job on all machines",
+		Long: `Stop the work of a job on all machines. A slice of work that has begun ends first, which
+takes up to 90 seconds. A program of a job that has begun runs to its end. The job's runs
+are still queued when they are due.`,
+		Example: `  ingestor fleet pause trending`,
+	}, "%s is paused on all machines. To resume it: ingestor fleet resume %[1]s", true, (*fleet.Board).Pause)
+}
+
+func fleetResumeCommand(a *session.Session) *cobra.Command {
+	return fleetJobCommand(a, &cobra.Command{
+		Use:     "resume JOB",
+		Short:   "End the pause of a job",
+		Long:    `End the pause of a job. All daemons that have the job work on it again.`,
+		Example: `  ingestor fleet resume trending`,
+	}, "%s is no longer paused. Its work begins within seconds.", false, (*fleet.Board).Resume)
+}
+
+// fleetJobCommand makes a command that pauses or resumes a job, and says so when it is done.
+func fleetJobCommand(a *session.Session, cmd *cobra.Command, done string, paused bool, change func(*fleet.Board, context.Context, string, string) error) *cobra.Command {
+	cmd.Args = console.Takes(1, 1, "one job")
+	cmd.ValidArgsFunction = a.CompleteFirst(session.JobNames)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return changeFleet(a, cmd, args, done, func(ctx context.Context, b *fleet.Board, j *fleetJob) error {
+			if !paused && !j.Paused {
+				j.did = "%s was not paused."
+			}
+			j.Paused = paused
+			return change(b, ctx, j.Account, j.Job)
+		})
+	}
+	return a.WithOutput(cmd)
+}
+
+func fleetDropCommand(a *session.Session) *cobra.Command {
+	return a.WithOutput(&cobra.Command{
+		Use:   "drop JOB",
+		Short: "Forget the work of a job that was removed from the settings",
+		Long: `Forget the queued and deferred work of a job that no daemon has in its settings any more,
+and end its runs. The fetched data, the position of the job and its history stay.`,
+		Example: `  ingestor fleet drop trending`,
+		Args:    console.Takes(1, 1, "one job"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return changeFleet(a, cmd, args, "Dropped the work of %s.", func(ctx context.Context, b *fleet.Board, j *fleetJob) (err error) {
+				_, err = b.Drop(ctx, j.Account, j.Job)
+				if held, ok := errors.AsType[*fleet.HeldError](err); ok {
+					return console.Config(fmt.Errorf("%w\nRemove it there, and reload or restart the daemon", held))
+				}
+				return err
+			})
+		},
+		ValidArgsFunction: a.CompleteFirst(session.JobNames),
+	})
+}
+
+func fleetRetryCommand(a *session.Session) *cobra.Command {
+	return a.WithOutput(&cobra.Command{
+		Use:   "retry [JOB]",
+		Short: "Let deferred work resume now",
+		Long: `Let the deferred work of a job, or of all jobs, resume now. Each call still reserves its
+units. If the quota does not allow it, the work is deferred again.`,
+		Example: `  ingestor fleet retry trending
+  ingestor fleet retry`,
+		Args: console.Takes(0, 1, "one job, or none for all"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return changeFleet(a, cmd, args, "", func(ctx context.Context, b *fleet.Board, j *fleetJob) (err error) {
+				j.Units, err = b.Retry(ctx, j.Account, j.Job)
+				return err
+			})
+		},
+		ValidArgsFunction: a.CompleteFirst(session.JobNames),
+	})
 }

@@ -15,9 +15,6 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/notify"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
-	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
-	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
-	"github.com/headroom-quota/headroom/ingest/fleet"
 )
 
 // How long a process that ends waits for pings, and one that ends its runs for its ledger and for targets.
@@ -27,23 +24,12 @@ const (
 )
 
 // watcher returns what tells people of the ledger and the jobs, by the settings in force.
-func watcher(a *session.Session, once bool, inForce func() *works) (*notify.Watcher, error) {
-	c := inForce().catalog
-	var board *fleet.Board
-	if shared, is := c.(*pgcatalog.Catalog); is {
-		var err error
-		if board, err = fleet.NewBoard(shared); err != nil {
-			return nil, err
-		}
-	}
-	return notify.New(c, func() notify.Inputs {
+func watcher(a *session.Session, once bool, inForce func() *works) *notify.Watcher {
+	return notify.New(inForce().catalog, func() notify.Inputs {
 		w := inForce()
-		src := &view.Sources{Ledger: w.ledger, Catalog: c, Runner: w.runner, Jobs: w.settings.List()}
-		if board != nil { // else src.Fleet would not be nil
-			src.Fleet = board
-		}
-		return notify.Inputs{Targets: w.settings.Notify, Sources: src, State: w.settings.State}
-	}, &notify.Options{Clock: inForce().clock, Log: a.Log, Once: once}), nil
+		src := w.sources()
+		return notify.Inputs{Targets: w.settings.Notify, Sources: &src, State: w.settings.State}
+	}, &notify.Options{Clock: inForce().clock, Log: a.Log, Once: once})
 }
 
 // lookOnce tells people what needs them after runs. A program that has been told to stop does so, too.
@@ -53,12 +39,7 @@ func lookOnce(ctx context.Context, a *session.Session, w *works) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
 	defer cancel()
-	watching, err := watcher(a, true, func() *works { return w })
-	if err != nil {
-		a.Log.Error("nobody is notified", "error", err)
-		return
-	}
-	watching.Look(ctx)
+	watcher(a, true, func() *works { return w }).Look(ctx)
 }
 
 func NotifyCommand(a *session.Session) *cobra.Command {

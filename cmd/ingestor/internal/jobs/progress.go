@@ -46,6 +46,13 @@ func watch(a *session.Session) progress {
 	return newLog(a.Log, tick.C, tick.Stop)
 }
 
+// watching calls f, and shows the progress that it tells.
+func watching(a *session.Session, f func(tell func(ingest.Progress)) error) error {
+	shown := watch(a)
+	defer shown.close()
+	return f(shown.tell)
+}
+
 // nobody is progress that is not shown.
 type nobody struct{}
 

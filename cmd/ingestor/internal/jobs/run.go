@@ -1,3 +1,4 @@
+// Package jobs has the commands that run jobs, plan them, and show what they fetched.
 package jobs
 
 import (
@@ -91,6 +92,7 @@ type works struct {
 	catalog  session.AnyCatalog
 	runner   *ingest.Runner
 	fleet    *fleet.Fleet // nil: the runner works by itself
+	board    *fleet.Board // nil: there is no fleet
 	clock    quota.Clock
 	log      *slog.Logger
 	pings    *notify.Pinger
@@ -198,25 +200,27 @@ func runJobs(a *session.Session, cmd *cobra.Command, f *runFlags) (err error) {
 	if !f.once {
 		return runDaemon(ctx, a, s, jobs, file, &done)
 	}
-	watched := watch(a)
-	w, err := openWorks(ctx, a, s, &done, watched.tell)
-	if err == nil {
-		err = logInputs(ctx, a, w)
-	}
+	var w *works
+	var all []*RunView
+	err = watching(a, func(tell func(ingest.Progress)) (err error) {
+		if w, err = openWorks(ctx, a, s, &done, tell); err != nil {
+			return err
+		}
+		if err := logInputs(ctx, a, w); err != nil {
+			return err
+		}
+		if err := joinFleet(a, w, jobs, nil, nil); err != nil {
+			return err
+		}
+		if err := counting.CountOnce(ctx, a, s, w.ledger); err != nil {
+			return err
+		}
+		all = runOnce(ctx, a, w, jobs, f)
+		return nil
+	})
 	if err != nil {
-		watched.close()
 		return err
 	}
-	if err := joinFleet(a, w, jobs, nil, nil); err != nil {
-		watched.close()
-		return err
-	}
-	if err := counting.CountOnce(ctx, a, s, w.ledger); err != nil {
-		watched.close()
-		return err
-	}
-	all := runOnce(ctx, a, w, jobs, f)
-	watched.close()
 	lookOnce(ctx, a, w)
 	w.pings.Wait(lastWords)
 	return leave(a, w, file, all)
@@ -284,12 +288,8 @@ func runDaemon(ctx context.Context, a *session.Session, s *settings.Settings, jo
 	})()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	watching, err := watcher(a, false, works.Load)
-	if err != nil {
-		return err
-	}
 	var side sync.WaitGroup
-	side.Go(func() { watching.Run(ctx) })
+	side.Go(func() { watcher(a, false, works.Load).Run(ctx) })
 	defer func() { cancel(nil); side.Wait() }()
 	if opened.fleet != nil {
 		go verifyLater(ctx, a, opened, cancel)

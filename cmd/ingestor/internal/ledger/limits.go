@@ -299,14 +299,12 @@ func showFamily(ctx context.Context, a *session.Session, l *quota.Ledger, f *boo
 }
 
 // windowsOf writes limits as 60 in 1m.
-func windowsOf(windows []book.Window) (text string) {
+func windowsOf(windows []book.Window) string {
+	all := make([]string, len(windows))
 	for i, w := range windows {
-		if i > 0 {
-			text += ", "
-		}
-		text += fmt.Sprintf("%s in %s", view.Number(w.Quota), w.Spec)
+		all[i] = fmt.Sprintf("%s in %s", view.Number(w.Quota), w.Spec)
 	}
-	return text
+	return strings.Join(all, ", ")
 }
 
 func familyNames(s *settings.Settings) []string { return slices.Sorted(maps.Keys(s.Book.Families)) }

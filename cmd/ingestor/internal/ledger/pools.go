@@ -16,7 +16,6 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
-	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -232,7 +231,7 @@ func acceptAdjusted(ctx context.Context, a *session.Session, l *quota.Ledger) {
 }
 
 func tryAcceptAdjusted(ctx context.Context, a *session.Session, l *quota.Ledger) (err error) {
-	if a.Loaded.Database == "" || a.Opened.Journal == nil {
+	if a.Loaded.Database == "" {
 		return nil
 	}
 	var done console.Closers
@@ -241,13 +240,8 @@ func tryAcceptAdjusted(ctx context.Context, a *session.Session, l *quota.Ledger)
 	if err != nil {
 		return err
 	}
-	shared := c.(*pgcatalog.Catalog)
-	known, err := shared.Ledgers(ctx)
-	if err != nil {
-		return err
-	}
-	found, err := a.Ledgers(ctx, a.Loaded)
-	if err != nil || pgcatalog.Other(known, found) == nil {
+	shared, found, err := a.OtherThanKnown(ctx, a.Loaded, c)
+	if shared == nil || err != nil {
 		return err
 	}
 	if lost, err := l.View().Forgotten(ctx); err != nil || len(lost) > 0 {

@@ -116,7 +116,7 @@ func (t *tried) note(n recorded.Note) {
 	var charges []triedUnits
 	var pools []triedPool
 	for _, c := range n.Charges {
-		charges = append(charges, triedUnits{triedPool: poolTried(c.Pool), Units: c.Units, Since: moment(n.Since), Until: moment(n.Until)})
+		charges = append(charges, triedUnits{triedPool: poolTried(c.Pool), Units: c.Units, Since: view.Instant(n.Since), Until: view.Instant(n.Until)})
 		pools = append(pools, poolTried(c.Pool))
 	}
 	switch n.Kind {
@@ -139,15 +139,6 @@ func (t *tried) note(n recorded.Note) {
 }
 
 func poolTried(p quota.Pool) triedPool { return triedPool{p.Name, p.Account, p.Key} }
-
-// moment returns a time for JSON, or nil for none.
-func moment(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	t = t.UTC()
-	return &t
-}
 
 // readReport reads what an answer reports about one pool.
 func readReport(c *recording, f *book.Feedback, at time.Time) triedReport {
@@ -184,7 +175,7 @@ func readReport(c *recording, f *book.Feedback, at time.Time) triedReport {
 			case until.IsZero():
 				until = at.Add(max(wait, 0))
 			}
-			r.Reset = moment(until)
+			r.Reset = view.Instant(until)
 		}
 	}
 	return r

@@ -31,13 +31,13 @@ var kinds = []Kind{Share, Gone, Blocked, Ledger, Run, Missed, Daemon, Disk}
 
 // Target is where notices go.
 type Target struct {
-	Webhook string   `yaml:"webhook,omitempty" jsonschema_description:"The URL of a webhook, which gets a JSON body by POST."`
-	Secret  string   `yaml:"secret_file,omitempty" jsonschema_description:"A file with the secret that signs the webhook's body, as whsec_ and base64: see standardwebhooks.com."`
-	Command []string `yaml:"command,omitempty" jsonschema_description:"A program and its arguments, which gets the same JSON on its standard input."`
-	Mail    []string `yaml:"mail,omitempty" jsonschema_description:"Addresses that get a mail, by the system's sendmail."`
-	From    string   `yaml:"from,omitempty" jsonschema_description:"The sender of the mail. Empty: the user of the program."`
-	Tell    []Kind   `yaml:"tell,omitempty" jsonschema:"enum=share,enum=gone,enum=blocked,enum=ledger,enum=run,enum=missed,enum=daemon,enum=disk" jsonschema_description:"The kinds of events to tell. All if empty."`
-	Share   int      `yaml:"share,omitempty" jsonschema:"minimum=1,maximum=100" jsonschema_description:"The part of a pool's limit, in percent, from which to tell that it is used. 80 if empty."`
+	Webhook string   `yaml:"webhook,omitempty" doc:"The URL of a webhook, which gets a JSON body by POST."`
+	Secret  string   `yaml:"secret_file,omitempty" doc:"A file with the secret that signs the webhook's body, as whsec_ and base64: see standardwebhooks.com."`
+	Command []string `yaml:"command,omitempty" doc:"A program and its arguments, which gets the same JSON on its standard input."`
+	Mail    []string `yaml:"mail,omitempty" doc:"Addresses that get a mail, by the system's sendmail."`
+	From    string   `yaml:"from,omitempty" doc:"The sender of the mail. Empty: the user of the program."`
+	Tell    []Kind   `yaml:"tell,omitempty" words:"share|gone|blocked|ledger|run|missed|daemon|disk" doc:"The kinds of events to tell. All if empty."`
+	Share   int      `yaml:"share,omitempty" range:"1..100" doc:"The part of a pool's limit, in percent, from which to tell that it is used. 80 if empty."`
 }
 
 const defaultShare = 80

@@ -166,7 +166,7 @@ func TestHTTP2(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- r.handler.Serve(ctx, t.Context(), l, nil) }()
+	go func() { ended <- r.handler.Serve(ctx, t.Context(), l) }()
 	plain := &http.Transport{Protocols: new(http.Protocols)}
 	plain.Protocols.SetUnencryptedHTTP2(true)
 	defer plain.CloseIdleConnections()

@@ -96,7 +96,7 @@ func TestConnectionsOfAnAddressAreBounded(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
-	go func() { ended <- r.handler.Serve(ctx, ctx, l, nil) }()
+	go func() { ended <- r.handler.Serve(ctx, ctx, l) }()
 	var first net.Conn
 	for range 3 {
 		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", l.Addr().String())

@@ -106,7 +106,7 @@ func TestStopCutsOffStreams(t *testing.T) {
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	defer stop()
 	ended := make(chan error, 1)
-	go func() { ended <- r.handler.Serve(ctx, context.WithoutCancel(ctx), l, nil) }()
+	go func() { ended <- r.handler.Serve(ctx, context.WithoutCancel(ctx), l) }()
 	req := r.request("GET", "/api/v1/items", nil)
 	req.URL.Host = l.Addr().String()
 	resp, err := still.Do(req)

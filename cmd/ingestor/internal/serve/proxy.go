@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"path/filepath"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -19,6 +19,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web"
+	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
@@ -103,17 +104,12 @@ func newProxy(a *session.Session, s *settings.Settings, l *quota.Ledger, measure
 
 // listenProxy adds the listener of the proxy to others.
 func listenProxy(ctx context.Context, a *session.Session, s *settings.Settings, h *proxy.Handler, others []beside) ([]beside, error) {
-	secure, err := secured(s)
+	l, err := listen(ctx, s, cmp.Or(s.ProxyListen, settings.ProxyListen), "ingestor proxy --proxy-listen 127.0.0.1:0")
 	if err != nil {
 		return others, err
 	}
-	var how net.ListenConfig
-	l, err := how.Listen(ctx, "tcp", cmp.Or(s.ProxyListen, settings.ProxyListen))
-	if err != nil {
-		return others, console.CannotListen(err, "ingestor proxy --proxy-listen 127.0.0.1:0")
-	}
 	fmt.Fprintf(a.Stdout, "proxy on %s://%s\n", s.Scheme(), l.Addr())
-	return append(others, beside{l, func(ctx, abort context.Context, l net.Listener) error { return h.Serve(ctx, abort, l, secure) }}), nil
+	return append(others, beside{l, h.Serve}), nil
 }
 
 func runProxy(a *session.Session, cmd *cobra.Command) error {
@@ -195,4 +191,38 @@ func reloadedProxy(a *session.Session, h *proxy.Handler, old, next *settings.Set
 		}
 	}
 	return func() { h.Update(tokens) }, err
+}
+
+// keepRefusals counts the refused calls of callers until stop, for the history. A server
+// saves them in its catalog.
+func keepRefusals(ctx context.Context, a *session.Session, save refusals.Save) (tally *refusals.Tally, stop func()) {
+	tally = refusals.New(a.Clock)
+	ctx, cancel := context.WithCancel(ctx)
+	var kept sync.WaitGroup
+	kept.Go(func() { tally.Keep(ctx, save, a.Log) })
+	return tally, func() {
+		cancel()
+		kept.Wait()
+	}
+}
+
+// savedIn returns how a proxy, which has no catalog open, saves refusals: in the catalog of
+// the settings, if there is one.
+func savedIn(a *session.Session, s *settings.Settings) refusals.Save {
+	return func(ctx context.Context, all []catalog.Refusal) (err error) {
+		if s.NoCatalog() != nil {
+			return nil
+		}
+		var done console.Closers
+		defer func() {
+			if failed := done.Close(); err == nil {
+				err = failed
+			}
+		}()
+		c, err := a.OpenCatalog(ctx, s, &done)
+		if err != nil {
+			return err
+		}
+		return c.AddRefusals(ctx, all)
+	}
 }

@@ -1,3 +1,4 @@
+// Package serve has the commands that serve and meter the calls of other programs.
 package serve
 
 import (
@@ -6,8 +7,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"slices"
@@ -341,31 +344,131 @@ func openSources(ctx context.Context, a *session.Session, s *settings.Settings, 
 	}, nil
 }
 
-// secured returns the TLS of the settings, or nil if they name no certificate.
-func secured(s *settings.Settings) (*tls.Config, error) {
-	if s.TLSCert == "" {
-		return nil, nil
-	}
-	pair, err := tls.LoadX509KeyPair(s.TLSCert, s.TLSKey)
-	if err != nil {
-		return nil, console.Config(fmt.Errorf("tls_cert, tls_key: %w", err))
-	}
-	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}, nil
-}
-
 // listen listens on an address, with TLS if the settings name a certificate.
 func listen(ctx context.Context, s *settings.Settings, address, remedy string) (net.Listener, error) {
-	with, err := secured(s)
-	if err != nil {
-		return nil, err
+	var pair tls.Certificate
+	if s.TLSCert != "" {
+		var err error
+		if pair, err = tls.LoadX509KeyPair(s.TLSCert, s.TLSKey); err != nil {
+			return nil, console.Config(fmt.Errorf("tls_cert, tls_key: %w", err))
+		}
 	}
 	var how net.ListenConfig
 	l, err := how.Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, console.CannotListen(err, remedy)
 	}
-	if with != nil {
-		l = tls.NewListener(l, with)
+	if s.TLSCert != "" {
+		l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}})
 	}
 	return l, nil
+}
+
+const (
+	// ownFiles is how many files a server has open beside its connections: those of the
+	// ledger, the catalog and the journal, connections to databases, listeners and probes.
+	ownFiles = 160
+	// fewest is how many connections a listener always has.
+	fewest = 8
+)
+
+// bounds are how many connections the listeners of a process may have.
+type bounds struct {
+	web, proxy int // of each listener
+}
+
+// fit lowers the bounds until their files fit into the number that the process may open; 0 is
+// no bound. Without a file left, no listener could accept anybody, and nothing could close a
+// connection to make room. It also returns how many files they would need.
+func (b bounds) fit(open uint64, serving, proxying int) (fitting bounds, need int) {
+	// The proxy has a connection to an upstream for each of a program.
+	need = ownFiles + serving*b.web + 2*proxying*b.proxy
+	if open == 0 || open >= uint64(need) {
+		return b, need
+	}
+	free := max(int(open)-ownFiles, 0)
+	part := func(n int) int { return max(n*free/(need-ownFiles), fewest) }
+	return bounds{part(b.web), part(b.proxy)}, need
+}
+
+// boundsOf returns the bounds of the listeners of these settings: of the server, if there is
+// one, and of the proxy. It warns if they are lower than usual.
+func boundsOf(a *session.Session, s *settings.Settings, serves bool) bounds {
+	serving, proxying := 0, 0
+	if serves {
+		if serving = 1; s.EnvoyListen != "" {
+			serving++
+		}
+	}
+	if !serves || s.ProxyListen != "" {
+		proxying = 1
+	}
+	usual := bounds{web.DefaultConnections, proxy.DefaultConnections}
+	open := openFiles()
+	b, need := usual.fit(open, serving, proxying)
+	if b != usual {
+		a.Log.Warn("this process may open few files, so it accepts fewer connections; raise the limit, with LimitNOFILE in the unit or ulimit -n",
+			"files", open, "enough", need, "connections", serving*b.web+proxying*b.proxy, "usual", serving*usual.web+proxying*usual.proxy)
+	}
+	return b
+}
+
+// accepting is a listener whose errors are logged, once a minute, and counted. The servers try
+// again by themselves.
+type accepting struct {
+	net.Listener
+	failed func(error)
+}
+
+// Accept implements [net.Listener].
+func (w accepting) Accept() (net.Conn, error) {
+	c, err := w.Listener.Accept()
+	if err != nil && !errors.Is(err, net.ErrClosed) {
+		w.failed(err)
+	}
+	return c, err
+}
+
+// telling returns the listener with its errors logged.
+func telling(a *session.Session, l net.Listener, measured *metrics.Metrics, complaints *guard.Complaints) net.Listener {
+	return accepting{l, func(err error) {
+		measured.AcceptFailed()
+		if due, skipped := complaints.Due(fmt.Sprint("accepting at ", l.Addr())); due {
+			a.Log.Warn("no connection can be accepted", "at", l.Addr().String(), "error", err, "skipped", skipped)
+		}
+	}}
+}
+
+// probeWithin bounds the wait of a probe. The server gives up after 2 seconds.
+const probeWithin = 4 * time.Second
+
+func ProbeCommand(a *session.Session) *cobra.Command {
+	return &cobra.Command{
+		Use:   "probe URL",
+		Short: "Ask a server whether it is ready",
+		Long: `Ask ingestor serve whether it is ready, for health checks of containers that hold no other
+program. Exit code 69 means that it is not, or does not answer.`,
+		Example: `  ingestor probe http://127.0.0.1:8080/readyz`,
+		Args:    console.Takes(1, 1, "the address to ask, as http://127.0.0.1:8080/readyz"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return probe(cmd.Context(), args[0]) },
+	}
+}
+
+func probe(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, probeWithin)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil || req.URL.Host == "" {
+		return console.Usage("%q is not an address, as http://127.0.0.1:8080/readyz", url)
+	}
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return &console.Exit{Code: console.ExitDown, Err: fmt.Errorf("ask the server: %w", err)}
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if answer.StatusCode == http.StatusOK {
+		return nil
+	}
+	said, _ := io.ReadAll(io.LimitReader(answer.Body, 500)) // the status says enough
+	return &console.Exit{Code: console.ExitDown, Err: fmt.Errorf("the server is not ready: %s %s", answer.Status, console.Plain(string(said)))}
 }

@@ -7,11 +7,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
+	"github.com/headroom-quota/headroom/internal/shell"
 )
 
 func TokenCommand(a *session.Session) *cobra.Command {
@@ -64,4 +67,47 @@ func writeToken(path, text string) error {
 		return fmt.Errorf("write the token: %w", err)
 	}
 	return nil
+}
+
+// UploadKeySize is the length of the key in bytes.
+const UploadKeySize = 32
+
+// UploadKey returns the key with which the proxy signs the addresses of uploads. It is kept in
+// a file beside the journal, so that uploads outlive a restart of the proxy.
+func UploadKey(s *settings.Settings) ([]byte, error) {
+	path := filepath.Join(s.State, "proxy-uploads.key")
+	key, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = makeUploadKey(s, path); err == nil {
+			key, err = os.ReadFile(path)
+		}
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the key of uploads: %w", err)
+	case len(key) != UploadKeySize:
+		return nil, fmt.Errorf("%s is not a key of uploads\nTo have a new one made, remove the file: rm %s", path, shell.Quote(path))
+	}
+	return key, nil
+}
+
+// makeUploadKey writes a new key, unless another process has written one meanwhile.
+func makeUploadKey(s *settings.Settings, path string) error {
+	if err := s.MakeState(path); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(s.State, ".uploads-*")
+	if err != nil {
+		return err
+	}
+	var key [UploadKeySize]byte
+	_, _ = rand.Read(key[:]) // it never fails
+	_, err = f.Write(key[:])
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Link(f.Name(), path) // never in the place of another one
+	}
+	if errors.Is(err, fs.ErrExist) {
+		err = nil
+	}
+	return errors.Join(err, os.Remove(f.Name()))
 }

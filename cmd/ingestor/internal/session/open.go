@@ -1,16 +1,29 @@
 package session
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"net/http"
+	"io/fs"
 	"net/url"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
+	"github.com/headroom-quota/headroom/ingest/fleet"
+	"github.com/headroom-quota/headroom/ingest/plan"
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
-	"github.com/headroom-quota/headroom/quota/meter"
 	"github.com/headroom-quota/headroom/quota/open"
 )
 
@@ -53,36 +66,271 @@ func unopened(err error, ill int) error {
 	return console.Config(err)
 }
 
-// Transport meters the calls of the upstream. Another endpoint than the real one
-// is metered as if it were that.
-func (a *Session) Transport(s *settings.Settings, l *quota.Ledger) (*meter.Transport, error) {
-	base := http.DefaultTransport
-	if s.Endpoint != "" {
-		to, err := url.Parse(s.Endpoint)
+// Instead says that a command which reads a file was given something else in its place.
+type Instead struct {
+	Why   string // and what changes it
+	Fault error  // why the file cannot be used, or nil
+}
+
+// warn prints why, unless the file itself is read: then i is nil. An error says more.
+func (i *Instead) warn(a *Session, err error) {
+	if i != nil && err == nil {
+		fmt.Fprintf(a.Stderr, "ingestor: warning: %s\n", i.Why)
+	}
+}
+
+// ReadLedger opens the ledger for a command that only reads. It makes no ledger, and changes no
+// schema. If there is no file, an empty ledger in memory is read. If the file has an older schema, or
+// cannot be written, a copy of it is.
+func (a *Session) ReadLedger(ctx context.Context, s *settings.Settings, done *console.Closers) (*quota.Ledger, *Instead, error) {
+	at, err := open.Parse(s.Ledger)
+	if err != nil || at.Scheme != "sqlite" || lost(at) {
+		l, err := a.OpenLedger(ctx, s, done)
+		return l, nil, err
+	}
+	instead, err := a.instead("ledger", at.File, func() (int64, bool, error) { return at.Older(ctx) }, func() error {
+		_, err := a.OpenLedger(ctx, s, done)
+		return err
+	})
+	if instead == nil {
 		if err != nil {
-			return nil, console.Config(fmt.Errorf("endpoint: %w", err))
+			return nil, nil, err
 		}
-		base = &redirected{to: to, base: base}
+		return a.Opened.Ledger, nil, nil
 	}
-	u := s.Book.Upstreams[settings.Metered]
-	if u == nil { // all jobs are programs
-		return meter.New(l, &meter.Options{Base: base, Logger: a.Log})
+	var store quota.Store
+	if errors.Is(instead.Fault, fs.ErrNotExist) {
+		instead.Fault = nil
+		instead.Why += ", and assumes that nothing was spent today\nIf that is wrong: ingestor quota adjust POOL UNITS --reason TEXT" + s.LedgerFlag()
+		store, _, err = open.Store(ctx, "memory:", a.Clock)
+	} else {
+		store, err = CopyOfLedger(ctx, at.File, a.Clock, done)
 	}
-	if u.Key.Header != "" {
-		base = &discreet{header: u.Key.Header, base: base}
+	if err != nil {
+		return nil, nil, cmp.Or(instead.Fault, err)
 	}
-	return meter.New(l, &meter.Options{Base: base, Logger: a.Log, Keys: s.KeySources()})
+	l, err := quota.New(s.Book, store, &quota.Options{Clock: a.Clock})
+	return l, instead, err
 }
 
-// redirected sends what was metered as the upstream's to another address.
-type redirected struct {
-	to   *url.URL
-	base http.RoundTripper
+// lost reports whether the file of a ledger is missing, and its journal is not. The journal then
+// knows which pools have lost their counts.
+func lost(at *open.Address) bool {
+	beside, err := at.Journal("")
+	return err == nil && empty(at.File) && exists(beside)
 }
 
-// RoundTrip implements [http.RoundTripper].
-func (r *redirected) RoundTrip(req *http.Request) (*http.Response, error) {
-	out := req.Clone(req.Context())
-	out.URL.Scheme, out.URL.Host, out.Host = r.to.Scheme, r.to.Host, r.to.Host
-	return r.base.RoundTrip(out)
+// empty reports whether a file is missing, or one that nothing was written to: the first run makes
+// one of it.
+func empty(path string) bool {
+	info, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0
+}
+
+// CopyOfLedger opens a copy of the ledger in a file, which it does not change. If there is no
+// ledger, the error is fs.ErrNotExist.
+func CopyOfLedger(ctx context.Context, path string, clock quota.Clock, done *console.Closers) (quota.Store, error) {
+	to, err := copied(ctx, "ledger", path, done)
+	if err != nil {
+		return nil, err
+	}
+	store, closer, err := open.Store(ctx, "sqlite:"+to, clock)
+	if err == nil {
+		done.Add(closer)
+	}
+	return store, err
+}
+
+// ReadCatalog opens the catalog for a command that only reads. It changes no schema of a file. If
+// the file has an older one, or cannot be written, it opens a copy.
+func (a *Session) ReadCatalog(ctx context.Context, s *settings.Settings, done *console.Closers) (c AnyCatalog, _ *Instead, err error) {
+	if s.Database != "" {
+		c, err := a.OpenCatalog(ctx, s, done)
+		return c, nil, err
+	}
+	instead, err := a.instead("catalog", s.Catalog, func() (int64, bool, error) { return catalog.Older(ctx, s.Catalog) }, func() (err error) {
+		c, err = a.OpenCatalog(ctx, s, done)
+		return err
+	})
+	if instead == nil {
+		return c, nil, err
+	}
+	if errors.Is(instead.Fault, fs.ErrNotExist) {
+		instead.Fault = nil
+	}
+	to, err := copied(ctx, "catalog", s.Catalog, done)
+	if err != nil {
+		return nil, nil, cmp.Or(instead.Fault, err)
+	}
+	file, err := catalog.Open(ctx, to, &catalog.Options{Clock: a.Clock})
+	if err != nil {
+		return nil, nil, err
+	}
+	done.Add(file.Close)
+	return file, instead, nil
+}
+
+// instead opens a file, unless it is missing, or has an older schema. It returns why another one
+// has to be read in its place, or nil. The fault of a missing file is fs.ErrNotExist.
+func (a *Session) instead(what, path string, older func() (int64, bool, error), opening func() error) (*Instead, error) {
+	if empty(path) {
+		return &Instead{Why: fmt.Sprintf("there is no %s at %s yet; the first run makes it", what, path), Fault: fs.ErrNotExist}, nil
+	}
+	schema, is, err := older()
+	switch {
+	case sqlitefile.Busy(err):
+		return nil, unopened(fmt.Errorf("read %s: %w", path, err), console.ExitDown)
+	case err == nil && is: // other errors say more when it is opened
+		return &Instead{Why: fmt.Sprintf("the %s %s has the older schema %d, which reading does not change; this is read from a copy\nTo bring it up to date, after a copy is kept beside it: ingestor run, or ingestor serve", what, path, schema)}, nil
+	}
+	err = opening()
+	if !sqlitefile.Unwritable(err) {
+		return nil, err
+	}
+	return &Instead{Why: fmt.Sprintf("the %s cannot be written here, so this is read from a copy: %v", what, err), Fault: err}, nil
+}
+
+// copied copies a file of SQLite to where it costs no disk, if there is such a place.
+func copied(ctx context.Context, what, path string, done *console.Closers) (string, error) {
+	const memory = "/dev/shm"
+	in := ""
+	if info, err := os.Stat(path); err == nil {
+		if room, known := sqlitefile.Room(memory); known && room > 4*info.Size() {
+			in = memory
+		}
+	}
+	dir, err := os.MkdirTemp(in, "ingestor-")
+	if err != nil {
+		return "", err
+	}
+	done.Add(func() error { return os.RemoveAll(dir) })
+	signal.Ignore(syscall.SIGPIPE)                     // or the copy would stay if a pager ends first
+	to := filepath.Join(dir, what+".db.schema-0.part") // no copy is kept of a file with such a name
+	if err := sqlitefile.Snapshot(ctx, path, to); err != nil {
+		return "", fmt.Errorf("copy the %s %s: %w", what, path, err)
+	}
+	return to, nil
+}
+
+// AnyCatalog is a catalog: a file, or tables of PostgreSQL.
+type AnyCatalog interface {
+	ingest.Catalog
+	view.Catalog
+	Path() string
+
+	// The positions of jobs.
+	Cursors(ctx context.Context, job string) ([]catalog.Cursor, error)
+	Reset(ctx context.Context, job, work string) error
+
+	// Which ledger runs are charged to, and what they have spent.
+	ChargeTo(ctx context.Context, address string, forget bool) (since time.Time, err error)
+	Spent(ctx context.Context, since time.Time) (map[string]int64, error)
+
+	// Damage.
+	Check(ctx context.Context) (problems []string, err error)
+	Rebuild(ctx context.Context) error
+}
+
+var (
+	_ AnyCatalog = (*catalog.Catalog)(nil)
+	_ AnyCatalog = (*pgcatalog.Catalog)(nil)
+)
+
+// OpenCatalog opens the catalog.
+func (a *Session) OpenCatalog(ctx context.Context, s *settings.Settings, done *console.Closers) (AnyCatalog, error) {
+	if s.Database != "" {
+		c, err := pgcatalog.Open(ctx, s.Database, &pgcatalog.Options{Clock: a.Clock, Conns: s.Workers + spareConns})
+		if err != nil {
+			return nil, UnopenedDatabase(err)
+		}
+		done.Add(c.Close)
+		return c, nil
+	}
+	if err := s.MakeState(s.Catalog); err != nil {
+		return nil, console.Config(err)
+	}
+	c, err := catalog.Open(ctx, s.Catalog, &catalog.Options{Clock: a.Clock})
+	if err != nil {
+		return nil, unopened(err, console.ExitFailed)
+	}
+	done.Add(c.Close)
+	if kept := c.Kept(); kept != "" {
+		a.Log.Info("the catalog has a newer schema now; a copy from before is kept until its oldest data has to go", "copy", kept)
+	}
+	return c, nil
+}
+
+// spareConns are connections for everything but the work itself: the queue, the clock, and
+// signs of life.
+const spareConns = 6
+
+// UnopenedDatabase is a database that could not be opened. It is down, or the server refused
+// us, which is the configuration's fault.
+func UnopenedDatabase(err error) error {
+	if pgcatalog.Refused(err) {
+		return console.Config(err)
+	}
+	return &console.Exit{Code: console.ExitDown, Err: Unanswered{err}}
+}
+
+// unread is an error of the catalog, which may be in a database.
+func unread(s *settings.Settings, err error) error {
+	if _, coded := errors.AsType[*console.Exit](err); coded || s.Database == "" {
+		return err
+	}
+	return UnopenedDatabase(err)
+}
+
+// Rights returns an error if the database denies us a right that the catalog needs.
+func Rights(ctx context.Context, s *settings.Settings) error {
+	if s.Database == "" {
+		return nil
+	}
+	missing, err := pgcatalog.Missing(ctx, s.Database, pgcatalog.Schema, fleet.Schema)
+	return Granted(s, missing, err)
+}
+
+// Granted returns an error if rights are missing.
+func Granted(s *settings.Settings, missing []string, err error) error {
+	if err != nil {
+		return UnopenedDatabase(err)
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	where := "the database"
+	if at, err := url.Parse(s.Database); err == nil { // not with several hosts
+		where = at.Scheme + "://" + at.Host + at.Path
+	}
+	return console.Config(fmt.Errorf("the user of %s lacks rights\nAs the owner of the database, type in psql:\n  %s", where, strings.Join(missing, "\n  ")))
+}
+
+// Inspect calls read with the catalog, which it does not change. If no catalog exists, the error
+// is fs.ErrNotExist.
+func Inspect(ctx context.Context, s *settings.Settings, read func(plan.Source) error) error {
+	if s.Database == "" {
+		return catalog.Inspect(ctx, s.Catalog, func(c *catalog.Catalog) error { return read(c) })
+	}
+	return pgcatalog.Inspect(ctx, s.Database, func(c *pgcatalog.Catalog) error { return read(c) })
+}
+
+// Unanswered is the error of a database that may answer later.
+type Unanswered struct{ error }
+
+func (u Unanswered) Unwrap() error { return u.error }
+
+// OpenBoard returns the board of the fleet, or nil if the catalog is a file.
+func OpenBoard(ctx context.Context, c AnyCatalog) (*fleet.Board, error) {
+	shared, ok := c.(*pgcatalog.Catalog)
+	if !ok {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	board, err := fleet.NewBoard(shared)
+	if err != nil {
+		return nil, err
+	}
+	if err := board.Migrate(ctx); err != nil {
+		return nil, UnopenedDatabase(err)
+	}
+	return board, nil
 }

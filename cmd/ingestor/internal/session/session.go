@@ -1,12 +1,21 @@
+// Package session has what one start of the program opens, once and when it is needed: the
+// settings, the log, the ledger and the catalog.
 package session
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"runtime"
+	"runtime/debug"
+	"strings"
 	"time"
 
+	"github.com/lmittmann/tint"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -60,19 +69,56 @@ func (a *Session) Trace(ctx context.Context, done *console.Closers) {
 	done.Add(func() error { a.Traces.Stop(a.Abort); return nil })
 }
 
-// WithLedger opens the ledger of the settings, and calls f.
-func (a *Session) WithLedger(cmd *cobra.Command, f func(context.Context, *quota.Ledger) error) (err error) {
+// with opens something by the settings, calls f with it, and closes it.
+func with[T any](a *Session, cmd *cobra.Command, open func(context.Context, *settings.Settings, *console.Closers) (T, error), f func(context.Context, T) error) (err error) {
 	s, err := a.Settings(cmd.Flags())
 	if err != nil {
 		return err
 	}
 	var done console.Closers
 	defer func() { err = errors.Join(err, done.Close()) }()
-	l, err := a.OpenLedger(cmd.Context(), s, &done)
+	opened, err := open(cmd.Context(), s, &done)
 	if err != nil {
 		return err
 	}
-	return f(cmd.Context(), l)
+	return f(cmd.Context(), opened)
+}
+
+// WithLedger opens the ledger of the settings, and calls f.
+func (a *Session) WithLedger(cmd *cobra.Command, f func(context.Context, *quota.Ledger) error) error {
+	return with(a, cmd, a.OpenLedger, f)
+}
+
+// WithLedgerToRead is [Session.WithLedger] for a command that only reads: see
+// [Session.ReadLedger].
+func (a *Session) WithLedgerToRead(cmd *cobra.Command, f func(context.Context, *quota.Ledger) error) error {
+	return with(a, cmd, func(ctx context.Context, s *settings.Settings, done *console.Closers) (*quota.Ledger, error) {
+		l, instead, err := a.ReadLedger(ctx, s, done)
+		instead.warn(a, err)
+		return l, err
+	}, f)
+}
+
+// WithCatalog opens the catalog, and calls f.
+func (a *Session) WithCatalog(cmd *cobra.Command, f func(context.Context, AnyCatalog) error) error {
+	return with(a, cmd, func(ctx context.Context, s *settings.Settings, done *console.Closers) (AnyCatalog, error) {
+		if err := s.NoCatalog(); err != nil {
+			return nil, err
+		}
+		return a.OpenCatalog(ctx, s, done)
+	}, f)
+}
+
+// WithCatalogToRead is [Session.WithCatalog] for a command that only reads.
+func (a *Session) WithCatalogToRead(cmd *cobra.Command, f func(context.Context, AnyCatalog) error) error {
+	return with(a, cmd, func(ctx context.Context, s *settings.Settings, done *console.Closers) (AnyCatalog, error) {
+		if err := s.NoCatalog(); err != nil {
+			return nil, err
+		}
+		c, instead, err := a.ReadCatalog(ctx, s, done)
+		instead.warn(a, err)
+		return c, err
+	}, f)
 }
 
 // WithMeter opens the ledger for a command that meters calls, and traces them. Ready comes
@@ -105,20 +151,90 @@ func (a *Session) Now() time.Time {
 	return time.Now()
 }
 
-// WithCatalog opens the catalog, and calls f.
-func (a *Session) WithCatalog(cmd *cobra.Command, f func(context.Context, AnyCatalog) error) (err error) {
-	s, err := a.Settings(cmd.Flags())
-	if err != nil {
-		return err
+// logger returns a logger to standard error. It writes text on a terminal and JSON
+// elsewhere. With --quiet it logs problems only, for the mail of cron.
+func (a *Session) logger(s *settings.Settings) *slog.Logger {
+	a.Lines.Redirect(a.Stderr)
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(s.LogLevel)) // settings.check has refused other texts
+	if a.Quiet {
+		level = max(level, slog.LevelWarn)
 	}
-	if err := s.NoCatalog(); err != nil {
-		return err
+	format := strings.ToLower(s.LogFormat)
+	if format == "json" || format == "auto" && !console.IsTerminal(a.Stderr) {
+		return slog.New(slog.NewJSONHandler(&a.Lines, &slog.HandlerOptions{Level: level}))
 	}
-	var done console.Closers
-	defer func() { err = errors.Join(err, done.Close()) }()
-	c, err := a.OpenCatalog(cmd.Context(), s, &done)
-	if err != nil {
-		return err
+	return slog.New(tint.NewTextHandler(&a.Lines, &tint.Options{Level: level, TimeFormat: "15:04:05", NoColor: !console.Colourful(a.Stderr)}))
+}
+
+// The rules for standard output:
+//
+//   - A terminal gets a table that fits, with a little colour unless NO_COLOR is set. If the
+//     rows do not fit, each cell gets a line.
+//   - A pipe gets the same table without colour, and uncut.
+//   - A program uses --output json, whose names do not change.
+//   - Text from outside (titles, reasons) cannot move the cursor.
+//
+// The table of lipgloss makes every column narrower, and so cuts figures. This table
+// shortens only names.
+
+// WithOutput gives a command the flag --output, and returns it.
+func (a *Session) WithOutput(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().StringVarP(&a.Output, "output", "o", "table", "output `format`: table or json")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if a.Output != "table" && a.Output != "json" {
+			return console.Usage("there is no output format %q; write table or json", a.Output)
+		}
+		return nil
 	}
-	return f(cmd.Context(), c)
+	return cmd
+}
+
+// Print writes v as JSON if --output asks for it, or else what show writes.
+func (a *Session) Print(v any, show func(*console.Sheet)) error {
+	if a.Output == "json" {
+		e := json.NewEncoder(a.Stdout)
+		e.SetIndent("", "  ")
+		e.SetEscapeHTML(false)
+		return e.Encode(v)
+	}
+	s := console.NewSheet(a.Stdout)
+	show(s)
+	_, err := io.WriteString(a.Stdout, s.Text.String())
+	return err
+}
+
+// versionView describes a build, in JSON.
+type versionView struct {
+	Version  string `json:"version"`
+	Commit   string `json:"commit,omitempty"`
+	Time     string `json:"commit_time,omitempty"`
+	Modified bool   `json:"modified,omitempty"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+// released is the version of a release; make release sets it. It is empty in other builds.
+var released string
+
+// Build returns what the Go toolchain wrote into the program.
+func Build() versionView {
+	v := versionView{Version: "(unknown)", Go: runtime.Version(), Platform: fmt.Sprintf("%s/%s", runtime.GOOS, runtime.GOARCH)}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return v
+	}
+	v.Version = cmp.Or(released, info.Main.Version)
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			v.Commit = s.Value
+		case "vcs.time":
+			v.Time = s.Value
+		case "vcs.modified":
+			v.Modified = s.Value == "true"
+		}
+	}
+	return v
 }

@@ -1,13 +1,21 @@
 package session
 
 import (
+	"bytes"
+	"errors"
+	"io"
+	"log"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"regexp"
+	"strings"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/proxy"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/meter"
 )
 
 // Proxied returns the settings of the proxy of a program.
@@ -19,28 +27,94 @@ func (a *Session) Proxied(s *settings.Settings, l *quota.Ledger, job string) (pr
 	}, err
 }
 
-// BaseOfAll makes the calls of all upstreams. The setting endpoint is the address of the
-// upstream of the jobs alone.
-func BaseOfAll(s *settings.Settings) http.RoundTripper {
-	base := proxy.NewTransport()
+// BaseOfAll makes the calls of all upstreams.
+func BaseOfAll(s *settings.Settings) http.RoundTripper { return redirect(s, proxy.NewTransport()) }
+
+// Transport meters the calls of the upstream of the jobs.
+func (a *Session) Transport(s *settings.Settings, l *quota.Ledger) (*meter.Transport, error) {
+	base := redirect(s, http.DefaultTransport)
+	u := s.Book.Upstreams[settings.Metered]
+	if u == nil { // all jobs are programs
+		return meter.New(l, &meter.Options{Base: base, Logger: a.Log})
+	}
+	if u.Key.Header != "" {
+		base = &discreet{header: u.Key.Header, base: base}
+	}
+	return meter.New(l, &meter.Options{Base: base, Logger: a.Log, Keys: s.KeySources()})
+}
+
+// redirect returns a transport that obeys the setting endpoint: the calls of the upstream of the
+// jobs are metered as what they are, and sent to another address.
+func redirect(s *settings.Settings, base http.RoundTripper) http.RoundTripper {
 	to, err := url.Parse(s.Endpoint)
 	if s.Endpoint == "" || err != nil { // checkCommand has read it
 		return base
 	}
-	return &redirectedOne{book: s.Book, redirected: redirected{to: to, base: base}, base: base}
+	return &redirected{to: to, book: s.Book, base: base}
 }
 
-// redirectedOne sends the calls of the upstream of the jobs to another address.
-type redirectedOne struct {
-	book       *quota.Book
-	redirected redirected
-	base       http.RoundTripper
+type redirected struct {
+	to   *url.URL
+	book *quota.Book
+	base http.RoundTripper
 }
 
 // RoundTrip implements [http.RoundTripper].
-func (r *redirectedOne) RoundTrip(req *http.Request) (*http.Response, error) {
+func (r *redirected) RoundTrip(req *http.Request) (*http.Response, error) {
 	if m := r.book.Match(req.Method, req.URL.Host, req.URL.EscapedPath()); m.Upstream != nil && m.Upstream.Name == settings.Metered {
-		return r.redirected.RoundTrip(req)
+		req = req.Clone(req.Context())
+		req.URL.Scheme, req.URL.Host, req.Host = r.to.Scheme, r.to.Host, r.to.Host
 	}
 	return r.base.RoundTrip(req)
+}
+
+// discreet removes the API key from error responses. An upstream may repeat the key in
+// them, and their text ends in errors, logs and the history of runs.
+type discreet struct {
+	header string // of the key
+	base   http.RoundTripper
+}
+
+// maxErrorBody is how much of an error response is read.
+const maxErrorBody = 1 << 20
+
+// RoundTrip implements [http.RoundTripper].
+func (d *discreet) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := d.base.RoundTrip(req)
+	key := req.Header.Get(d.header)
+	if err != nil || key == "" || resp.StatusCode < http.StatusMultipleChoices {
+		return resp, err
+	}
+	hide := strings.NewReplacer(key, "[key]", url.QueryEscape(key), "[key]")
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		return nil, err
+	}
+	body = []byte(hide.Replace(string(body)))
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	for _, values := range resp.Header {
+		for i := range values {
+			values[i] = hide.Replace(values[i])
+		}
+	}
+	return resp, nil
+}
+
+// standardLog writes the lines of Go's standard logger to the log, without the texts that
+// they quote. net/http quotes there what an upstream sends when nobody asked, and that may
+// be a key, or a part of one.
+type standardLog struct{ to *slog.Logger }
+
+// redirectStandardLog redirects Go's standard logger.
+func redirectStandardLog(to *slog.Logger) {
+	log.SetFlags(0)
+	log.SetOutput(&standardLog{to})
+}
+
+var quotedText = regexp.MustCompile(`"(?:[^"\\]|\\.)*(?:"|$)`)
+
+// Write implements [io.Writer].
+func (l *standardLog) Write(line []byte) (int, error) {
+	l.to.Info(quotedText.ReplaceAllString(strings.TrimSpace(string(line)), "(hidden)"))
+	return len(line), nil
 }

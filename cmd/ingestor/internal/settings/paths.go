@@ -1,11 +1,98 @@
 package settings
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/headroom-quota/headroom"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/notify"
+	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/open"
 )
+
+// NoCatalog returns an error if there is no catalog yet. A database makes its tables when it
+// is opened.
+func (s *Settings) NoCatalog() error {
+	if s.Database != "" {
+		return nil
+	}
+	if _, err := os.Stat(s.Catalog); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no catalog at %s yet\nTo fetch data into it: ingestor run --once", s.Catalog)
+	}
+	return nil
+}
+
+// LedgerFile is the file of the ledger, or "" if it is in none.
+func (s *Settings) LedgerFile() string {
+	at, err := open.Parse(s.Ledger)
+	if err != nil {
+		return ""
+	}
+	return at.File
+}
+
+// checkDatabase checks the setting. Its error does not repeat it, because it may hold a
+// password.
+func (s *Settings) checkDatabase() error {
+	if s.Database == "" || IsDatabase(s.Database) {
+		return nil
+	}
+	return errors.New("it is not the URL of a PostgreSQL database, as postgres://user@host/database")
+}
+
+// IsDatabase reports whether a text is the URL of a database.
+func IsDatabase(s string) bool {
+	return strings.HasPrefix(s, "postgres://") || strings.HasPrefix(s, "postgresql://")
+}
+
+// Allowance returns how many units of a pool this machine may spend in an outage. If the
+// server that is down has the catalog, too, nothing could be saved.
+func (s *Settings) Allowance() int64 {
+	if at, err := open.Parse(s.Ledger); s.Database != "" && err == nil && at.Beside(s.Database) {
+		return -1
+	}
+	if part := quota.DefaultAllowance / int64(max(s.FleetSize, 1)); part > 0 {
+		return part
+	}
+	return -1
+}
+
+// LedgerAddress returns the address of the ledger. Behind PgBouncer in transaction mode, a ledger in
+// PostgreSQL must not keep statements between transactions.
+func (s *Settings) LedgerAddress() string {
+	const mode = "default_query_exec_mode="
+	if at, err := open.Parse(s.Ledger); err != nil || at.Scheme != "postgres" || !s.PollOnly || strings.Contains(s.Ledger, mode) {
+		return s.Ledger
+	}
+	if strings.Contains(s.Ledger, "?") {
+		return s.Ledger + "&" + mode + "exec"
+	}
+	return s.Ledger + "?" + mode + "exec"
+}
+
+// LedgerFlag names the ledger in commands that a message tells a person to type.
+func (s *Settings) LedgerFlag() string {
+	at, err := open.Parse(s.Ledger)
+	if err != nil {
+		return ""
+	}
+	return at.Flag()
+}
+
+// MakeState makes our own folder for a file that is to be in it, and no other one.
+func (s *Settings) MakeState(file string) error {
+	if filepath.Dir(file) != s.State {
+		return nil
+	}
+	if err := os.MkdirAll(s.State, 0o700); err != nil {
+		return fmt.Errorf("make the folder of the state: %w", err)
+	}
+	return nil
+}
 
 // absolute makes the paths of settings absolute, so that they mean the same wherever
 // the program is started: those in the file begin where the file is, those of flags
@@ -16,29 +103,13 @@ func (s *Settings) absolute() error {
 			return err
 		}
 	}
-	for name, a := range s.Accounts {
-		if err := s.anchor(&a.KeyFile, FromFile); err != nil {
-			return err
-		}
-		s.Accounts[name] = a
-	}
-	for name, c := range s.Tokens {
-		if err := s.anchor(&c.File, FromFile); err != nil {
-			return err
-		}
-		s.Tokens[name] = c
-	}
-	for name, k := range s.Keys {
-		if err := s.anchor(&k.File, FromFile); err != nil {
-			return err
-		}
-		s.Keys[name] = k
-	}
-	for name, t := range s.Notify {
-		if err := s.anchor(&t.Secret, FromFile); err != nil {
-			return err
-		}
-		s.Notify[name] = t
+	if err := errors.Join(
+		anchorAll(s, s.Accounts, func(a *account) *string { return &a.KeyFile }),
+		anchorAll(s, s.Tokens, func(c *caller) *string { return &c.File }),
+		anchorAll(s, s.Keys, func(k *keyFile) *string { return &k.File }),
+		anchorAll(s, s.Notify, func(t *notify.Target) *string { return &t.Secret }),
+	); err != nil {
+		return err
 	}
 	for name, j := range s.Jobs {
 		if !j.Kind.Runs() {
@@ -61,6 +132,15 @@ func (s *Settings) absolute() error {
 	}
 	s.Ledger, s.Fresh = at.String(), at.Fresh
 	return nil
+}
+
+// anchorAll makes a path of each entry of the file absolute.
+func anchorAll[V any](s *Settings, all map[string]V, path func(*V) *string) (err error) {
+	for name, v := range all {
+		err = errors.Join(err, s.anchor(path(&v), FromFile))
+		all[name] = v
+	}
+	return err
 }
 
 // anchor makes a path absolute. It leaves an empty path empty, and the name of a built-in

@@ -3,86 +3,44 @@ package settings
 import (
 	"errors"
 	"fmt"
-	"maps"
+	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
-
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
 
 	"github.com/headroom-quota/headroom/ingest"
-	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/internal/strictyaml"
 )
 
 // parse parses the text of the file and reads its values. It refuses invalid YAML,
 // unknown keys, and values of another type, each with its place.
 func (s *Settings) parse() error {
-	if bad := s.badText(); bad != nil {
-		return bad
+	var faults []error
+	file := strictyaml.File{Name: filepath.Base(s.File), Noun: "a configuration", Fault: func(at strictyaml.Place, message string) {
+		faults = append(faults, s.fault(at, message))
+	}}
+	s.tree = file.Parse(s.Text)
+	switch {
+	case faults != nil:
+		return errors.Join(faults...)
+	case unset(s.tree):
+		return fmt.Errorf("%s:1:1: empty: a configuration has settings\n"+
+			"To use the defaults, delete the file; to write an example: ingestor init --force", s.File)
 	}
-	if blank(string(s.Text)) {
-		return s.empty()
+	if jobs := s.tree.Get("jobs"); jobs != nil && unset(jobs.Value) {
+		return s.fault(jobs.At, "there is no job; without this line, the built-in jobs run")
 	}
-	var err error
-	if s.tree, err = parser.ParseBytes(s.Text, 0); err != nil {
-		var syntax yaml.Error
-		if errors.As(err, &syntax) && syntax.GetToken() != nil {
-			line := ""
-			if lines := strings.Split(string(s.Text), "\n"); syntax.GetToken().Position.Line <= len(lines) {
-				line = lines[max(syntax.GetToken().Position.Line-1, 0)]
-			}
-			return s.fault(syntax.GetToken(), book.NotYAML(line, syntax.GetMessage()))
-		}
-		return fmt.Errorf("%s: %w", s.File, err)
-	}
-	if len(s.tree.Docs) > 1 {
-		return s.fault(s.tree.Docs[1].Start, "a second document begins here; write only one")
-	}
-	body := s.tree.Docs[0].Body
-	if jobs := child(body, "jobs"); jobs != nil && jobs.Value.Type() == ast.NullType {
-		return s.fault(jobs.Key.GetToken(), "there is no job; without this line, the built-in jobs run")
-	}
-	r := reader{Settings: s, anchors: map[string]ast.Node{}}
-	said, err := r.read(body, "", reflect.StructField{Type: reflect.TypeFor[Settings]()})
+	said, err := s.value(s.tree, "", reflect.StructField{Type: reflect.TypeFor[Settings]()})
 	s.Said, _ = said.(map[string]any)
-	if err == nil && said == nil {
-		return s.empty()
-	}
 	return err
 }
 
-func (s *Settings) empty() error {
-	return fmt.Errorf("%s:1:1: empty: a configuration has settings\n"+
-		"To use the defaults, delete the file; to write an example: ingestor init --force", s.File)
-}
-
-// blank reports whether a text in YAML has nothing but comments.
-func blank(text string) bool {
-	for line := range strings.Lines(text) {
-		if line, _, _ = strings.Cut(line, "#"); strings.Trim(line, " \t\r\n-") != "" {
-			return false
-		}
-	}
-	return true
-}
-
-// badText returns an error if the file is not text.
-func (s *Settings) badText() error {
-	if utf8.Valid(s.Text) {
-		return nil
-	}
-	for i, line := range strings.Split(string(s.Text), "\n") {
-		if !utf8.ValidString(line) {
-			return fmt.Errorf("%s:%d: this line is not UTF-8 text; save the file as UTF-8", s.File, i+1)
-		}
-	}
-	return nil
+// unset reports whether there is no value.
+func unset(n *strictyaml.Node) bool {
+	return n == nil || n.Kind == strictyaml.Null || n.Kind == strictyaml.Unset
 }
 
 // wanted says what a value of this type looks like.
@@ -104,120 +62,82 @@ func wanted(t reflect.Type) string {
 	return "this is of the wrong kind"
 }
 
-// reader reads the values of a file, each as the type of the field that it is for.
-type reader struct {
-	*Settings
-	anchors map[string]ast.Node
-}
-
-// read returns the value of a node, for viper: a map, a list, a text, a number, a duration,
+// value returns the value of a node, for viper: a map, a list, a text, a number, a duration,
 // or nil for a key without a value. Field says what is wanted.
-func (r *reader) read(n ast.Node, key string, field reflect.StructField) (any, error) {
-	switch n := n.(type) {
-	case *ast.AnchorNode:
-		value, err := r.read(n.Value, key, field)
-		r.anchors[n.Name.GetToken().Value] = n.Value
-		return value, err
-	case *ast.AliasNode:
-		to := r.anchors[n.Value.GetToken().Value]
-		if to == nil {
-			return nil, r.fault(n.Value.GetToken(), "there is no anchor of this name above")
-		}
-		return r.read(to, key, field)
-	case *ast.TagNode: // the field says the type
-		return r.read(n.Value, key, field)
-	case nil, *ast.NullNode:
+func (s *Settings) value(n *strictyaml.Node, key string, field reflect.StructField) (any, error) {
+	if unset(n) {
 		return nil, nil
 	}
-	switch t := field.Type; t.Kind() {
-	case reflect.Map, reflect.Struct:
-		return r.mapping(n, t)
-	case reflect.Slice:
-		list, is := n.(*ast.SequenceNode)
-		if !is {
-			break
+	switch t := field.Type; {
+	case t.Kind() == reflect.Map || t.Kind() == reflect.Struct:
+		if n.Kind == strictyaml.Mapping {
+			return s.mapping(n, t)
 		}
-		all := []any{}
-		for _, one := range list.Values {
-			value, err := r.read(one, key, reflect.StructField{Type: t.Elem()})
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, value)
+	case t.Kind() == reflect.Slice:
+		if n.Kind == strictyaml.List {
+			return s.list(n, key, t)
 		}
-		return all, nil
-	default:
-		if scalar, is := n.(ast.ScalarNode); is {
-			value, err := scan(scalar, t)
-			if err == nil && refusesZero(field) && reflect.ValueOf(value).IsZero() {
-				err = fmt.Errorf("%s: %w", key, errZero)
-			}
-			return value, r.at(n.GetToken().Position, err)
+	case n.Kind != strictyaml.Mapping && n.Kind != strictyaml.List:
+		value, err := scan(n, t)
+		if err == nil && refusesZero(field) && reflect.ValueOf(value).IsZero() {
+			err = fmt.Errorf("%s: %w", key, errZero)
 		}
+		return value, s.at(n.At, err)
 	}
-	return nil, r.fault(n.GetToken(), wanted(field.Type))
+	return nil, s.fault(n.At, wanted(field.Type))
 }
 
 // scan returns the value of a scalar. A text stays as it is written, also 007 and true.
-func scan(n ast.ScalarNode, t reflect.Type) (any, error) {
-	text, fits := n.GetToken().Value, t.Kind() == reflect.String
-	switch n := n.(type) {
-	case *ast.LiteralNode:
-		text = n.Value.Value
-	case *ast.StringNode:
-		fits = fits || t == reflect.TypeFor[time.Duration]()
-	case *ast.BoolNode:
-		fits = fits || t.Kind() == reflect.Bool
-	case *ast.IntegerNode:
-		if t.Kind() == reflect.Int || t.Kind() == reflect.Int64 && t != reflect.TypeFor[time.Duration]() {
-			text, fits = fmt.Sprint(n.Value), true
+func scan(n *strictyaml.Node, t reflect.Type) (any, error) {
+	duration := t == reflect.TypeFor[time.Duration]()
+	switch {
+	case t.Kind() == reflect.String,
+		n.Kind == strictyaml.Text && duration,
+		n.Kind == strictyaml.Flag && t.Kind() == reflect.Bool:
+		return FromText(nil, t, n.Text)
+	case n.Kind == strictyaml.Number && (t.Kind() == reflect.Int || t.Kind() == reflect.Int64 && !duration):
+		if whole, err := strconv.ParseInt(n.Text, 0, 64); err == nil { // YAML has 0x10, too
+			return whole, nil
 		}
 	}
-	if !fits {
-		return nil, errors.New(wanted(t))
+	return nil, errors.New(wanted(t))
+}
+
+// list returns the values of a list.
+func (s *Settings) list(n *strictyaml.Node, key string, t reflect.Type) (any, error) {
+	all := []any{}
+	for _, item := range n.Items {
+		value, err := s.value(item, key, reflect.StructField{Type: t.Elem()})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, value)
 	}
-	return FromText(nil, t, text)
+	return all, nil
 }
 
 // mapping returns the values of a mapping, for a struct or for a map of structs.
-func (r *reader) mapping(n ast.Node, t reflect.Type) (any, error) {
-	if entries(n) == nil && n.Type() != ast.MappingType {
-		return nil, r.fault(n.GetToken(), wanted(t))
-	}
-	all, merged := map[string]any{}, map[string]any{}
-	for _, e := range entries(n) {
-		key := e.Key.GetToken().Value
-		if _, is := e.Key.(*ast.MergeKeyNode); is {
-			value, err := r.read(e.Value, key, reflect.StructField{Type: t})
-			if err != nil {
-				return nil, err
-			}
-			more, is := value.(map[string]any)
-			if !is {
-				return nil, r.fault(e.Value.GetToken(), wanted(t))
-			}
-			maps.Copy(merged, more)
-			continue
-		}
-		field, known := fieldOf(t, key)
+func (s *Settings) mapping(n *strictyaml.Node, t reflect.Type) (any, error) {
+	all := map[string]any{}
+	for _, e := range n.Entries {
+		field, known := fieldOf(t, e.Key)
 		if !known {
-			return nil, r.fault(e.Key.GetToken(), unknownField(t, key))
+			return nil, s.fault(e.At, unknownField(t, e.Key))
 		}
-		value, err := r.read(e.Value, key, field)
+		value, err := s.value(e.Value, e.Key, field)
 		if err != nil {
 			return nil, err
 		}
 		if more, is := value.(map[string]any); value == nil || is && len(more) == 0 {
 			if t.Kind() == reflect.Map { // viper would leave it out
-				return nil, r.fault(e.Key.GetToken(), wanted(field.Type))
+				return nil, s.fault(e.At, wanted(field.Type))
 			}
 		}
 		if value != nil {
-			all[key] = value
+			all[e.Key] = value
 		}
 	}
-	maps.Copy(merged, all)
-	return merged, nil
+	return all, nil
 }
 
 // unknownField says that a struct has no field of this name, and which one was probably meant.
@@ -229,7 +149,7 @@ func unknownField(t reflect.Type, key string) string {
 		}
 	}
 	meant := ""
-	if best := book.Nearest(key, known); best != "" {
+	if best := strictyaml.Nearest(key, known); best != "" {
 		meant = fmt.Sprintf("; did you mean %q?", best)
 	}
 	return fmt.Sprintf("unknown field %q%s\nTo list the fields: ingestor config schema", key, meant)
@@ -250,9 +170,9 @@ func fieldOf(t reflect.Type, key string) (reflect.StructField, bool) {
 
 var errZero = errors.New("0 makes no sense here; leave it out for the default")
 
-// fault returns an error at the place of a token.
-func (s *Settings) fault(t *token.Token, message string) error {
-	return s.at(t.Position, errors.New(message))
+// fault returns an error at a place of the file.
+func (s *Settings) fault(at strictyaml.Place, message string) error {
+	return s.at(at, errors.New(message))
 }
 
 // secretLine reports whether the last of some lines may hold a secret: it is of notify or ping, whose
@@ -269,7 +189,7 @@ func secretLine(lines []string) bool {
 }
 
 // at adds a place of the file to an error, with the line and a caret. Of nil it returns nil.
-func (s *Settings) at(p *token.Position, err error) error {
+func (s *Settings) at(p strictyaml.Place, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -305,46 +225,20 @@ func (s *Settings) place(f ingest.Fault) error {
 	if s.tree == nil {
 		return f
 	}
-	if p := s.where(path); p != nil {
-		return s.at(p, f)
-	}
-	return fmt.Errorf("%s: %w", s.File, f)
-}
-
-// where returns the place of a setting in the file, or else the place of what contains it.
-func (s *Settings) where(path []string) *token.Position {
-	var found *token.Position
-	node := s.tree.Docs[0].Body
+	var found *strictyaml.Place // of the setting, or else of what contains it
+	node := s.tree
 	for _, key := range path {
-		next := child(node, key)
+		next := node.Get(key)
 		if next == nil {
 			break
 		}
-		found, node = next.Key.GetToken().Position, next.Value
-		if _, scalar := node.(ast.ScalarNode); scalar && node.GetToken() != nil {
-			found = node.GetToken().Position
+		found, node = &next.At, next.Value
+		if node.Kind != strictyaml.Mapping && node.Kind != strictyaml.List {
+			found = &node.At
 		}
 	}
-	return found
-}
-
-// child returns the entry of a mapping, or nil.
-func child(n ast.Node, key string) *ast.MappingValueNode {
-	for _, e := range entries(n) {
-		if e.Key.GetToken().Value == key {
-			return e
-		}
+	if found == nil {
+		return fmt.Errorf("%s: %w", s.File, f)
 	}
-	return nil
-}
-
-// entries returns the entries of a mapping.
-func entries(n ast.Node) []*ast.MappingValueNode {
-	switch n := n.(type) {
-	case *ast.MappingNode:
-		return n.Values
-	case *ast.MappingValueNode:
-		return []*ast.MappingValueNode{n}
-	}
-	return nil
+	return s.at(*found, f)
 }

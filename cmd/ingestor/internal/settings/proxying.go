@@ -22,14 +22,14 @@ import (
 // Proxying are the settings of the proxy. The name is exported because the decoders want
 // that of an embedded type.
 type Proxying struct {
-	ProxyListen  string        `yaml:"proxy_listen,omitempty" restart:"yes" flag:"'address' of the proxy; port 0 chooses a free one" jsonschema_description:"The address of the proxy. ingestor proxy listens on 127.0.0.1:8090 without it. With it, ingestor serve runs the proxy, too."`
-	ProxyJob     string        `yaml:"proxy_job,omitempty" restart:"yes" jsonschema_description:"The job of calls through the proxy that have no header Headroom-Job."`
-	ProxyRegion  string        `yaml:"proxy_region,omitempty" restart:"yes" jsonschema_description:"The region of calls through the proxy that have no header Headroom-Region."`
-	ProxyClass   string        `yaml:"proxy_class,omitempty" restart:"yes" jsonschema_description:"The class of calls through the proxy that have no header Headroom-Class."`
-	ProxyAccount string        `yaml:"proxy_account,omitempty" restart:"yes" jsonschema_description:"The account of calls through the proxy that have no header Headroom-Account."`
-	ProxyWait    time.Duration `yaml:"proxy_wait,omitempty" restart:"yes" flag:"longest 'duration' for units to wait, if a call has no header Headroom-Wait" jsonschema_description:"How long a call through the proxy waits for units, if it has no header Headroom-Wait."`
-	ProxyWaiting int           `yaml:"proxy_waiting,omitempty" restart:"yes" zero:"no" jsonschema_description:"How many calls through the proxy may wait for units at once. A token may have as many of these places as it leaves free for other tokens."`
-	ProxyGrace   time.Duration `yaml:"proxy_grace,omitempty" restart:"yes" zero:"no" jsonschema_description:"How long open calls through the proxy may finish when it is told to stop."`
+	ProxyListen  string        `yaml:"proxy_listen,omitempty" restart:"yes" flag:"'address' of the proxy; port 0 chooses a free one" doc:"The address of the proxy. ingestor proxy listens on 127.0.0.1:8090 without it. With it, ingestor serve runs the proxy, too."`
+	ProxyJob     string        `yaml:"proxy_job,omitempty" restart:"yes" doc:"The job of calls through the proxy that have no header Headroom-Job."`
+	ProxyRegion  string        `yaml:"proxy_region,omitempty" restart:"yes" doc:"The region of calls through the proxy that have no header Headroom-Region."`
+	ProxyClass   string        `yaml:"proxy_class,omitempty" restart:"yes" doc:"The class of calls through the proxy that have no header Headroom-Class."`
+	ProxyAccount string        `yaml:"proxy_account,omitempty" restart:"yes" doc:"The account of calls through the proxy that have no header Headroom-Account."`
+	ProxyWait    time.Duration `yaml:"proxy_wait,omitempty" restart:"yes" flag:"longest 'duration' for units to wait, if a call has no header Headroom-Wait" doc:"How long a call through the proxy waits for units, if it has no header Headroom-Wait."`
+	ProxyWaiting int           `yaml:"proxy_waiting,omitempty" restart:"yes" zero:"no" doc:"How many calls through the proxy may wait for units at once. A token may have as many of these places as it leaves free for other tokens."`
+	ProxyGrace   time.Duration `yaml:"proxy_grace,omitempty" restart:"yes" zero:"no" doc:"How long open calls through the proxy may finish when it is told to stop."`
 }
 
 // ProxyListen is where the proxy listens without a setting.
@@ -37,34 +37,7 @@ const ProxyListen = "127.0.0.1:8090"
 
 // keyFile names the file of an API key.
 type keyFile struct {
-	File string `yaml:"file" jsonschema_description:"A file with the whole value of the header, as Bearer TOKEN. It is read when a key is needed."`
-}
-
-// calls are what a token may call, through the proxy and over HTTP.
-type calls struct {
-	Upstreams []string `yaml:"upstreams" jsonschema_description:"The upstreams that it may call."`
-	Methods   []string `yaml:"methods,omitempty" jsonschema_description:"The methods that it may call; all of its upstreams if empty."`
-	Classes   []string `yaml:"classes,omitempty" jsonschema_description:"The classes that its calls may have, beside none."`
-	Accounts  []string `yaml:"accounts,omitempty" jsonschema_description:"The accounts whose units it may spend; only the default account if empty, any with '*'."`
-	Budget    int64    `yaml:"budget,omitempty" jsonschema_description:"The units that it may spend on a day in UTC, of all pools together; 0 is no bound."`
-}
-
-func (c calls) Given() bool { return len(c.Upstreams) > 0 }
-
-func (c calls) String() string {
-	text := strings.Join(c.Upstreams, " ")
-	for _, part := range []struct {
-		name  string
-		names []string
-	}{{"methods", c.Methods}, {"classes", c.Classes}, {"accounts", c.Accounts}} {
-		if len(part.names) > 0 {
-			text += fmt.Sprintf(", %s %s", part.name, strings.Join(part.names, " "))
-		}
-	}
-	if c.Budget > 0 {
-		text += fmt.Sprintf(", budget %d", c.Budget)
-	}
-	return text
+	File string `yaml:"file" doc:"A file with the whole value of the header, as Bearer TOKEN. It is read when a key is needed."`
 }
 
 // Grants returns what the tokens may call that are bounded, by name.
@@ -72,8 +45,7 @@ func (s *Settings) Grants() map[string]*access.Grant {
 	all := map[string]*access.Grant{}
 	for name, c := range s.Tokens {
 		if c.Calls.Given() {
-			grant := access.Grant(c.Calls)
-			all[name] = &grant
+			all[name] = &c.Calls
 		}
 	}
 	return all
@@ -89,46 +61,43 @@ var (
 )
 
 // checkProxy checks the settings of the proxy.
-func (s *Settings) checkProxy() (faults []ingest.Fault) {
-	fault := func(path, format string, args ...any) {
-		faults = append(faults, ingest.Fault{Path: path, Err: fmt.Errorf(format, args...)})
-	}
+func (s *Settings) checkProxy() (faults faults) {
 	if s.ProxyListen != "" {
 		public, err := web.Public(s.ProxyListen)
 		switch {
 		case err != nil:
-			fault("proxy_listen", "%q is not an address; write the address as %s", s.ProxyListen, ProxyListen)
+			faults.add("proxy_listen", "%q is not an address; write the address as %s", s.ProxyListen, ProxyListen)
 		case public && s.TLSCert == "":
-			fault("proxy_listen", "%s can be reached from other machines, which would send tokens in plain text\nSet tls_cert and tls_key", s.ProxyListen)
+			faults.add("proxy_listen", "%s can be reached from other machines, which would send tokens in plain text\nSet tls_cert and tls_key", s.ProxyListen)
 		case public && len(s.Hosts) == 0:
-			fault("proxy_listen", "%s can be reached by other names than localhost\nName them with hosts", s.ProxyListen)
+			faults.add("proxy_listen", "%s can be reached by other names than localhost\nName them with hosts", s.ProxyListen)
 		}
 	}
 	if s.ProxyWait < 0 || s.ProxyWait > time.Hour {
-		fault("proxy_wait", "it must be from 0 to 1h")
+		faults.add("proxy_wait", "it must be from 0 to 1h")
 	}
 	if s.ProxyWaiting < 1 {
-		fault("proxy_waiting", "it must be 1 or more")
+		faults.add("proxy_waiting", "it must be 1 or more")
 	}
 	if s.ProxyGrace < time.Second || s.ProxyGrace > time.Hour {
-		fault("proxy_grace", "it must be from 1s to 1h")
+		faults.add("proxy_grace", "it must be from 1s to 1h")
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Keys)) {
 		switch {
 		case !keyName.MatchString(name):
-			fault("keys."+name, "%w", errKeyName)
+			faults.add("keys."+name, "%w", errKeyName)
 		case name == Metered || strings.HasPrefix(name, Metered+"@"):
-			fault("keys."+name, "the keys of %s are those of key_file and accounts", Metered)
+			faults.add("keys."+name, "the keys of %s are those of key_file and accounts", Metered)
 		case s.Keys[name].File == "":
-			fault("keys."+name, "name the file of the key: {file: PATH}")
+			faults.add("keys."+name, "name the file of the key: {file: PATH}")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Tokens)) {
 		switch c := s.Tokens[name].Calls; {
 		case c.Budget < 0:
-			fault("tokens."+name+".calls.budget", "it must be 0 or more")
+			faults.add("tokens."+name+".calls.budget", "it must be 0 or more")
 		case !c.Given() && (len(c.Methods)+len(c.Classes)+len(c.Accounts) > 0 || c.Budget > 0):
-			fault("tokens."+name+".calls", "name the upstreams that it may call: upstreams: [%s]", Metered)
+			faults.add("tokens."+name+".calls", "name the upstreams that it may call: upstreams: [%s]", Metered)
 		}
 	}
 	return faults
@@ -166,7 +135,7 @@ func (s *Settings) ProxyTokens() (all []*proxy.Token, warnings []string, err err
 			return nil, nil, err
 		}
 		warnings = append(warnings, more...)
-		t := &proxy.Token{Token: known[len(known)-1], Name: name, Grant: proxy.Grant(c.Calls)}
+		t := &proxy.Token{Token: known[len(known)-1], Name: name, Grant: c.Calls}
 		if what, value := t.Forbids(s.ProxyClass, s.ProxyAccount); what == "class" || what != "" && s.ProxyAccount != "" {
 			warnings = append(warnings, fmt.Sprintf("the token %s may not use the %s %q of proxy_%[2]s, so its calls without a header Headroom-%[4]s are refused; "+
 				"add it to tokens.%[1]s.calls", name, what, value, strings.ToUpper(what[:1])+what[1:]))

@@ -1,32 +1,30 @@
 package settings
 
 import (
-	"errors"
 	"time"
 
 	"github.com/headroom-quota/headroom"
-	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // Reconciling are the settings about Google's own count. The name is exported because the
 // decoders want that of an embedded type.
 type Reconciling struct {
-	GoogleProject      string        `yaml:"google_project,omitempty" restart:"yes" flag:"'id' of the Google project whose units are counted" jsonschema_description:"The Google project of the API key, for ingestor reconcile and watch. Empty is the project of the credentials."`
-	GoogleCredentials  string        `yaml:"google_credentials,omitempty" restart:"yes" flag:"'file' of the service account that may read Google's own count" jsonschema_description:"A file with the key of a service account that has the role roles/monitoring.viewer. Empty means the default credentials of the environment."`
-	Watch              bool          `yaml:"watch,omitempty" restart:"yes" flag:"compare the ledger with Google's own count every few minutes" jsonschema_description:"Compare the ledger with Google's own count every few minutes in ingestor run and serve, and record the units of others."`
-	WatchEvery         time.Duration `yaml:"watch_every,omitempty" restart:"yes" zero:"no" jsonschema_description:"How often watch asks for Google's own count."`
-	AdoptLimits        bool          `yaml:"adopt_limits,omitempty" restart:"yes" flag:"use the limits that Google reports, also those above the price book" jsonschema_description:"Use the limits of a day that Google reports in place of the quotas of the price book, also larger ones. Without it they are shown only."`
-	MonitoringEndpoint string        `yaml:"monitoring_endpoint,omitempty" restart:"yes" jsonschema_description:"Another address of Cloud Monitoring, such as that of a proxy."`
+	GoogleProject      string        `yaml:"google_project,omitempty" restart:"yes" flag:"'id' of the Google project whose units are counted" doc:"The Google project of the API key, for ingestor reconcile and watch. Empty is the project of the credentials."`
+	GoogleCredentials  string        `yaml:"google_credentials,omitempty" restart:"yes" flag:"'file' of the service account that may read Google's own count" doc:"A file with the key of a service account that has the role roles/monitoring.viewer. Empty means the default credentials of the environment."`
+	Watch              bool          `yaml:"watch,omitempty" restart:"yes" flag:"compare the ledger with Google's own count every few minutes" doc:"Compare the ledger with Google's own count every few minutes in ingestor run and serve, and record the units of others."`
+	WatchEvery         time.Duration `yaml:"watch_every,omitempty" restart:"yes" zero:"no" doc:"How often watch asks for Google's own count."`
+	AdoptLimits        bool          `yaml:"adopt_limits,omitempty" restart:"yes" flag:"use the limits that Google reports, also those above the price book" doc:"Use the limits of a day that Google reports in place of the quotas of the price book, also larger ones. Without it they are shown only."`
+	MonitoringEndpoint string        `yaml:"monitoring_endpoint,omitempty" restart:"yes" doc:"Another address of Cloud Monitoring, such as that of a proxy."`
 }
 
 // watchEvery is how often Google's own count is read. It comes about seven minutes late.
 const watchEvery = 3 * time.Minute
 
 // checkWatch checks the settings about Google's own count.
-func (s *Settings) checkWatch() (faults []ingest.Fault) {
+func (s *Settings) checkWatch() (faults faults) {
 	if s.WatchEvery < time.Minute || s.WatchEvery > 12*time.Hour {
-		faults = append(faults, ingest.Fault{Path: "watch_every", Err: errors.New("it must be 1m to 12h: Google counts by the minute")})
+		faults.add("watch_every", "it must be 1m to 12h: Google counts by the minute")
 	}
 	return faults
 }

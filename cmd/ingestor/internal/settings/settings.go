@@ -1,3 +1,5 @@
+// Package settings reads the configuration of the program: flags, variables, ingestor.yaml
+// and defaults, each value with the place that it comes from.
 package settings
 
 import (
@@ -17,7 +19,6 @@ import (
 	"time"
 
 	"github.com/go-viper/mapstructure/v2"
-	"github.com/goccy/go-yaml/ast"
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
 
@@ -27,6 +28,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/proxy"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web"
 	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/internal/strictyaml"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/meter"
 	"github.com/headroom-quota/headroom/quota/open"
@@ -36,49 +38,50 @@ import (
 // that the program knows of it. The tag yaml has its name in ingestor.yaml, of which its
 // variable and its flag are made. The tag flag has the help of its flag, if it has one,
 // with the placeholder in single quotes. The tag restart says that SIGHUP cannot change
-// it, and the tag zero that 0 is refused.
+// it, and the tag zero that 0 is refused. The tags doc, words and range are for the schema,
+// and mean what they mean in a price book.
 type Settings struct {
-	Ledger    string `yaml:"ledger,omitempty" restart:"yes" flag:"'address': sqlite:, redis://, postgres:// or memory: (default in your state folder)" jsonschema_description:"Where the ledger is: sqlite:PATH, a redis://, rediss:// or postgres:// URL, or memory:."`
-	Catalog   string `yaml:"catalog,omitempty" restart:"yes" flag:"SQLite 'file' with the fetched data (default in your state folder)" jsonschema_description:"The SQLite file with the fetched data."`
-	Database  string `yaml:"database,omitempty" restart:"yes" flag:"PostgreSQL 'URL' of the fetched data, instead of --catalog" jsonschema_description:"The postgres:// URL of the database with the fetched data. With it catalog is not used, and run shares its jobs with other machines."`
-	PollOnly  bool   `yaml:"poll_only,omitempty" restart:"yes" jsonschema_description:"For a database behind PgBouncer in transaction mode: ask for work once a second instead of listening for it."`
-	FleetSize int    `yaml:"fleet_size,omitempty" restart:"yes" zero:"no" jsonschema:"minimum=1" jsonschema_description:"How many machines share the ledger: in an outage each spends its part of what one machine may spend."`
-	Costs     string `yaml:"costs,omitempty" flag:"price book 'file', or a built-in one such as builtin/github (default builtin)" jsonschema_description:"The price book: a file, or a built-in one such as builtin/github; builtin if empty."`
-	Endpoint  string `yaml:"endpoint,omitempty" restart:"yes" jsonschema_description:"Another address of the upstream, such as that of ingestor sandbox."`
+	Ledger    string `yaml:"ledger,omitempty" restart:"yes" flag:"'address': sqlite:, redis://, postgres:// or memory: (default in your state folder)" doc:"Where the ledger is: sqlite:PATH, a redis://, rediss:// or postgres:// URL, or memory:."`
+	Catalog   string `yaml:"catalog,omitempty" restart:"yes" flag:"SQLite 'file' with the fetched data (default in your state folder)" doc:"The SQLite file with the fetched data."`
+	Database  string `yaml:"database,omitempty" restart:"yes" flag:"PostgreSQL 'URL' of the fetched data, instead of --catalog" doc:"The postgres:// URL of the database with the fetched data. With it catalog is not used, and run shares its jobs with other machines."`
+	PollOnly  bool   `yaml:"poll_only,omitempty" restart:"yes" doc:"For a database behind PgBouncer in transaction mode: ask for work once a second instead of listening for it."`
+	FleetSize int    `yaml:"fleet_size,omitempty" restart:"yes" zero:"no" range:"1.." doc:"How many machines share the ledger: in an outage each spends its part of what one machine may spend."`
+	Costs     string `yaml:"costs,omitempty" flag:"price book 'file', or a built-in one such as builtin/github (default builtin)" doc:"The price book: a file, or a built-in one such as builtin/github; builtin if empty."`
+	Endpoint  string `yaml:"endpoint,omitempty" restart:"yes" doc:"Another address of the upstream, such as that of ingestor sandbox."`
 
-	KeyFile  string             `yaml:"key_file,omitempty" jsonschema_description:"A file with the API key. YOUTUBE_API_KEY takes precedence."`
-	Accounts map[string]account `yaml:"accounts,omitempty" jsonschema_description:"The keys of further accounts of the price book."`
+	KeyFile  string             `yaml:"key_file,omitempty" doc:"A file with the API key. YOUTUBE_API_KEY takes precedence."`
+	Accounts map[string]account `yaml:"accounts,omitempty" doc:"The keys of further accounts of the price book."`
 
-	Tokens map[string]caller `yaml:"tokens,omitempty" jsonschema_description:"The programs that reserve over HTTP, each with a token of its own."`
+	Tokens map[string]caller `yaml:"tokens,omitempty" doc:"The programs that reserve over HTTP, each with a token of its own."`
 
-	Keys map[string]keyFile `yaml:"keys,omitempty" restart:"yes" jsonschema_description:"The API keys of other upstreams, for ingestor proxy and call, by the upstream, as github, or with its account, as github@team."`
+	Keys map[string]keyFile `yaml:"keys,omitempty" restart:"yes" doc:"The API keys of other upstreams, for ingestor proxy and call, by the upstream, as github, or with its account, as github@team."`
 
-	Notify map[string]notify.Target `yaml:"notify,omitempty" jsonschema_description:"Whom to tell when the quota or the jobs need somebody, and once more when that is over: a webhook, a command or addresses of mail, each under a name."`
-	Ping   string                   `yaml:"ping,omitempty" secret:"yes" jsonschema_description:"The address of a dead man's switch, such as https://hc-ping.com/KEY/{job}. It is asked with /start when a run begins, and with the exit code when it ends."`
+	Notify map[string]notify.Target `yaml:"notify,omitempty" doc:"Whom to tell when the quota or the jobs need somebody, and once more when that is over: a webhook, a command or addresses of mail, each under a name."`
+	Ping   string                   `yaml:"ping,omitempty" secret:"yes" doc:"The address of a dead man's switch, such as https://hc-ping.com/KEY/{job}. It is asked with /start when a run begins, and with the exit code when it ends."`
 
-	LogFormat string `yaml:"log_format,omitempty" restart:"yes" flag:"log 'format': text, json or auto" jsonschema:"enum=auto,enum=text,enum=json" jsonschema_description:"The format of the log. auto is text on a terminal and json elsewhere."`
-	LogLevel  string `yaml:"log_level,omitempty" restart:"yes" flag:"log 'level': debug, info, warn or error" jsonschema:"enum=debug,enum=info,enum=warn,enum=error" jsonschema_description:"The lowest level that is logged."`
+	LogFormat string `yaml:"log_format,omitempty" restart:"yes" flag:"log 'format': text, json or auto" words:"auto|text|json" doc:"The format of the log. auto is text on a terminal and json elsewhere."`
+	LogLevel  string `yaml:"log_level,omitempty" restart:"yes" flag:"log 'level': debug, info, warn or error" words:"debug|info|warn|error" doc:"The lowest level that is logged."`
 
 	Serving       `yaml:",inline" mapstructure:",squash"`
 	Proxying      `yaml:",inline" mapstructure:",squash"`
 	Reconciling   `yaml:",inline" mapstructure:",squash"`
 	ingest.Config `yaml:",inline" mapstructure:",squash"`
 
-	File  string          `yaml:"-"` // that was read; empty: none
-	Text  []byte          `yaml:"-"` // of the file
-	tree  *ast.File       // of the text; nil: there is no file
-	Said  map[string]any  `yaml:"-"` // what the file says
-	Flags *pflag.FlagSet  `yaml:"-"` // of the command
-	Book  *quota.Book     `yaml:"-"` // the price book
-	State string          `yaml:"-"` // the folder for what is kept between runs
-	Fresh bool            `yaml:"-"` // the ledger is trusted as it is found
-	Key   meter.KeySource `yaml:"-"` // replaces the environment and key_file; nil: they hold
+	File  string           `yaml:"-"` // that was read; empty: none
+	Text  []byte           `yaml:"-"` // of the file
+	tree  *strictyaml.Node // of the text; nil: there is no file
+	Said  map[string]any   `yaml:"-"` // what the file says
+	Flags *pflag.FlagSet   `yaml:"-"` // of the command
+	Book  *quota.Book      `yaml:"-"` // the price book
+	State string           `yaml:"-"` // the folder for what is kept between runs
+	Fresh bool             `yaml:"-"` // the ledger is trusted as it is found
+	Key   meter.KeySource  `yaml:"-"` // replaces the environment and key_file; nil: they hold
 }
 
 // account is a further account of the price book.
 type account struct {
-	KeyFile string `yaml:"key_file" jsonschema_description:"A file with its API key."`
-	Project string `yaml:"google_project,omitempty" jsonschema_description:"The Google project of its API key, for ingestor reconcile and watch."`
+	KeyFile string `yaml:"key_file" doc:"A file with its API key."`
+	Project string `yaml:"google_project,omitempty" doc:"The Google project of its API key, for ingestor reconcile and watch."`
 }
 
 // DefaultSettings are the settings where nothing else is said. State is the folder for
@@ -250,9 +253,16 @@ func (s *Settings) Check() error {
 	return s.placed(s.checkAccounts())
 }
 
+// faults are what is wrong with settings, each with the path of its setting.
+type faults []ingest.Fault
+
+func (f *faults) add(path, format string, args ...any) {
+	*f = append(*f, ingest.Fault{Path: path, Err: fmt.Errorf(format, args...)})
+}
+
 // placed adds the place of each fault. A fault of the regions is reported once, though the
 // jobs inherit it.
-func (s *Settings) placed(faults []ingest.Fault) error {
+func (s *Settings) placed(faults faults) error {
 	var all []error
 	inherited := ""
 	for _, f := range faults {
@@ -268,12 +278,12 @@ func (s *Settings) placed(faults []ingest.Fault) error {
 
 // badNames refuses names of jobs and callers that viper would change: it converts them to lower case
 // and splits them at dots.
-func (s *Settings) badNames() (faults []ingest.Fault) {
+func (s *Settings) badNames() (faults faults) {
 	for section, err := range map[string]error{"jobs": ingest.ErrJobName, "tokens": ErrCallerName, "keys": errKeyName, "notify": errTargetName} {
 		all, _ := s.Said[section].(map[string]any)
 		for _, name := range slices.Sorted(maps.Keys(all)) {
 			if name != strings.ToLower(name) || strings.Contains(name, ".") {
-				faults = append(faults, ingest.Fault{Path: section + "." + name, Err: err})
+				faults.add(section+"."+name, "%w", err)
 			}
 		}
 	}
@@ -281,39 +291,36 @@ func (s *Settings) badNames() (faults []ingest.Fault) {
 }
 
 // zeros refuses settings that are 0 and must not be.
-func (s *Settings) zeros() (faults []ingest.Fault) {
+func (s *Settings) zeros() (faults faults) {
 	for _, set := range AllSettings {
 		if set.nonzero && reflect.ValueOf(set.Value(s)).IsZero() {
-			faults = append(faults, ingest.Fault{Path: set.Key, Err: errZero})
+			faults.add(set.Key, "%w", errZero)
 		}
 	}
 	return faults
 }
 
 // checkCommand checks the settings that only this command reads.
-func (s *Settings) checkCommand() (faults []ingest.Fault) {
-	fault := func(path, format string, args ...any) {
-		faults = append(faults, ingest.Fault{Path: path, Err: fmt.Errorf(format, args...)})
-	}
+func (s *Settings) checkCommand() (faults faults) {
 	if s.Endpoint != "" {
 		if to, err := url.Parse(s.Endpoint); err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" {
-			fault("endpoint", "%q is not an address, as http://127.0.0.1:8080", open.Shown(s.Endpoint))
+			faults.add("endpoint", "%q is not an address, as http://127.0.0.1:8080", open.Shown(s.Endpoint))
 		} else if strings.Trim(to.Path, "/") != "" || to.RawQuery != "" || to.User != nil {
-			fault("endpoint", "write scheme, host and port only: %s://%s", to.Scheme, to.Host)
+			faults.add("endpoint", "write scheme, host and port only: %s://%s", to.Scheme, to.Host)
 		}
 	}
 	if err := s.checkDatabase(); err != nil {
-		fault("database", "%w", err)
+		faults.add("database", "%w", err)
 	}
 	if _, err := open.Parse(s.Ledger); err != nil {
-		fault("ledger", "%w", err)
+		faults.add("ledger", "%w", err)
 	}
 	if s.FleetSize < 0 {
-		fault("fleet_size", "%d is no number of machines", s.FleetSize)
+		faults.add("fleet_size", "%d is no number of machines", s.FleetSize)
 	}
 	for _, set := range AllSettings {
 		if value := fmt.Sprint(set.Value(s)); len(set.Enum) > 0 && !slices.Contains(set.Enum, strings.ToLower(value)) {
-			fault(set.Key, "%q is not one of %s", value, strings.Join(set.Enum, ", "))
+			faults.add(set.Key, "%q is not one of %s", value, strings.Join(set.Enum, ", "))
 		}
 	}
 	return faults
@@ -339,13 +346,12 @@ func (s *Settings) Priced(jobs []*ingest.Job) error {
 }
 
 // checkAccounts checks the accounts and classes of jobs against the price book.
-func (s *Settings) checkAccounts() (faults []ingest.Fault) {
-	fault := func(path, format string, args ...any) {
-		faults = append(faults, ingest.Fault{Path: path, Err: fmt.Errorf(format, args...)})
-	}
+func (s *Settings) checkAccounts() (faults faults) {
 	for _, j := range s.List() {
 		if j.Kind.Runs() {
-			s.checkProgram(j, fault)
+			s.known(j.Upstreams, j.Account, j.Class, func(what, format string, args ...any) {
+				faults.add("jobs."+j.Name+"."+what, format, args...)
+			})
 		}
 	}
 	u := s.Book.Upstreams[Metered]
@@ -358,20 +364,20 @@ func (s *Settings) checkAccounts() (faults []ingest.Fault) {
 		}
 		who := cmp.Or(j.Account, quota.DefaultAccount)
 		if !slices.Contains(u.Accounts, who) {
-			fault("jobs."+j.Name+".account", "the price book has no account %q; it has %s", who, strings.Join(u.Accounts, ", "))
+			faults.add("jobs."+j.Name+".account", "the price book has no account %q; it has %s", who, strings.Join(u.Accounts, ", "))
 		} else if _, ok := s.Accounts[who]; !ok && who != quota.DefaultAccount {
-			fault("jobs."+j.Name+".account", "account %q has no key; name its file under accounts: {%s: {key_file: PATH}}", who, who)
+			faults.add("jobs."+j.Name+".account", "account %q has no key; name its file under accounts: {%s: {key_file: PATH}}", who, who)
 		}
 		if _, ok := u.Classes[j.Class]; !ok && j.Class != "" {
-			fault("jobs."+j.Name+".class", "the price book has no class %q; it has %s", j.Class, strings.Join(slices.Sorted(maps.Keys(u.Classes)), ", "))
+			faults.add("jobs."+j.Name+".class", "the price book has no class %q; it has %s", j.Class, strings.Join(slices.Sorted(maps.Keys(u.Classes)), ", "))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Accounts)) {
 		if !slices.Contains(u.Accounts, name) {
-			fault("accounts."+name, "the price book has no account %q; it has %s", name, strings.Join(u.Accounts, ", "))
+			faults.add("accounts."+name, "the price book has no account %q; it has %s", name, strings.Join(u.Accounts, ", "))
 		}
 		if s.Accounts[name].KeyFile == "" {
-			fault("accounts."+name, "name the file of its key: {key_file: PATH}")
+			faults.add("accounts."+name, "name the file of its key: {key_file: PATH}")
 		}
 	}
 	return faults

@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -153,10 +154,23 @@ func writeSettings(s *console.Sheet, all []SettingView) {
 	}
 }
 
-// SettingsSchema is the JSON Schema of ingestor.yaml.
+// SettingsSchema is the JSON Schema of ingestor.yaml. The tags of the fields say what a value may be.
 func SettingsSchema() ([]byte, error) {
+	type bounded struct {
+		in string
+		reflect.StructField
+	}
+	var all []bounded
 	r := &jsonschema.Reflector{
 		Anonymous: true, ExpandedStruct: true, FieldNameTag: "yaml",
+		LookupComment: func(t reflect.Type, name string) string {
+			if name == "" { // t itself
+				return ""
+			}
+			f, _ := t.FieldByName(name)
+			all = append(all, bounded{t.Name(), f})
+			return f.Tag.Get("doc")
+		},
 		Mapper: func(t reflect.Type) *jsonschema.Schema {
 			switch t {
 			case reflect.TypeFor[time.Duration]():
@@ -174,6 +188,26 @@ func SettingsSchema() ([]byte, error) {
 	schema := r.Reflect(&settings.Settings{})
 	schema.Title = "ingestor.yaml"
 	schema.Required = nil
+	for _, f := range all {
+		in := cmp.Or(schema.Definitions[f.in], schema)
+		key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if p, has := in.Properties.Get(key); has {
+			bound(p, f.Tag)
+		}
+	}
 	text, err := json.MarshalIndent(schema, "", "  ")
 	return append(text, '\n'), err
+}
+
+// bound adds the words and the range of a tag to the schema of a value, or of the items of a list.
+func bound(p *jsonschema.Schema, tag reflect.StructTag) {
+	if p.Items != nil {
+		p = p.Items
+	}
+	for _, word := range strings.FieldsFunc(tag.Get("words"), func(c rune) bool { return c == '|' }) {
+		p.Enum = append(p.Enum, word)
+	}
+	if least, most, has := strings.Cut(tag.Get("range"), ".."); has {
+		p.Minimum, p.Maximum = json.Number(least), json.Number(most)
+	}
 }

@@ -1,0 +1,253 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
+	"github.com/headroom-quota/headroom/quota/open"
+)
+
+func CatalogCommand(a *session.Session) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "catalog",
+		Short: "Move the catalog to PostgreSQL, or back",
+		Long: `Move the catalog: the fetched data, the position of each job, and the history of runs.
+
+To check it for damage, use ingestor doctor.`,
+		Example: `  ingestor catalog copy --from catalog.db --to postgres://me@db/headroom`,
+		Args:    console.Known,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(catalogCopyCommand(a))
+	return cmd
+}
+
+func catalogCopyCommand(a *session.Session) *cobra.Command {
+	var from, to string
+	cmd := a.WithOutput(&cobra.Command{
+		Use:   "copy --from FILE --to URL",
+		Short: "Copy a catalog from a file to a PostgreSQL database, or back",
+		Long: `Copy a catalog from a file to a PostgreSQL database that holds no catalog, or from a
+database to a new file. Stop all runs first: at the end the command compares the number
+of rows. The source stays as it is.
+
+If the copy is broken off, the same command continues where it stopped. Until the copy is
+complete, no other command uses it. Data stays as old as it is, so it expires when it
+would have expired in the source.`,
+		Example: `  ingestor catalog copy --from catalog.db --to postgres://me@db/headroom
+  INGESTOR_DATABASE=postgres://me:password@db/headroom ingestor catalog copy
+  ingestor catalog copy --from postgres://me@db/headroom --to catalog.db`,
+		Args: console.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := a.Settings(cmd.Flags())
+			if err != nil {
+				return err
+			}
+			if settings.IsDatabase(from) {
+				return copyBack(cmd.Context(), a, from, cmp.Or(to, s.Catalog))
+			}
+			if to = cmp.Or(to, s.Database); to == "" {
+				return console.Usage("--to is missing: the URL of a PostgreSQL database, as postgres://user@host/database")
+			}
+			return copyCatalog(cmd.Context(), a, cmp.Or(from, s.Catalog), to)
+		},
+	})
+	cmd.Flags().StringVar(&from, "from", "", "SQLite `file` to copy, or PostgreSQL URL (default the catalog of the settings)")
+	cmd.Flags().StringVar(&to, "to", "", "PostgreSQL `URL` to copy to (default the database of the settings), or a new file")
+	cmd.Flags().BoolVarP(&a.Quiet, "quiet", "q", false, "show no progress")
+	return cmd
+}
+
+// copiedView is the result of ingestor catalog copy, in JSON.
+type copiedView struct {
+	From string           `json:"from"`
+	To   string           `json:"to"`
+	Rows map[string]int64 `json:"rows"` // by table
+}
+
+func copyCatalog(ctx context.Context, a *session.Session, from, to string) error {
+	from, err := filepath.Abs(from) // the database knows a broken copy by it
+	if err != nil {
+		return err
+	}
+	rows, err := copied(a, func(told func(catalog.Copied)) (rows map[string]int64, err error) {
+		err = catalog.Inspect(ctx, from, func(c *catalog.Catalog) (err error) {
+			rows, err = pgcatalog.Copy(ctx, c, to, told)
+			return err
+		})
+		return rows, err
+	})
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return console.Usage("--from: there is no catalog %s", from)
+	case err != nil:
+		return err
+	}
+	return a.Print(copiedView{from, open.Shown(to), rows}, func(s *console.Sheet) {
+		writeCopied(s, from, rows)
+		s.Line("To use it, write into ingestor.yaml:")
+		s.Line("  database: %s", withoutPassword(to))
+		if withoutPassword(to) != to {
+			s.Line("and the password into ~/.pgpass, or the whole URL into INGESTOR_DATABASE.")
+		}
+	})
+}
+
+// copyBack copies a database to a new file.
+func copyBack(ctx context.Context, a *session.Session, from, to string) error {
+	to, err := filepath.Abs(to)
+	if err != nil {
+		return err
+	}
+	rows, err := copied(a, func(told func(catalog.Copied)) (rows map[string]int64, err error) {
+		err = pgcatalog.Inspect(ctx, from, func(c *pgcatalog.Catalog) (err error) {
+			rows, err = catalog.Copy(ctx, c, to, told)
+			return err
+		})
+		return rows, err
+	})
+	shown := open.Shown(from)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return console.Usage("--from: there is no catalog in %s", shown)
+	case errors.Is(err, catalog.ErrHolds):
+		return fmt.Errorf("%w\nTo name a new file: ingestor catalog copy --from URL --to FILE", err)
+	case err != nil:
+		return err
+	}
+	return a.Print(copiedView{shown, to, rows}, func(s *console.Sheet) {
+		writeCopied(s, shown, rows)
+		s.Line("To use it, remove database from ingestor.yaml, and write into it:")
+		s.Line("  catalog: %s", to)
+	})
+}
+
+// copied shows the progress of a copy, and gives its error an exit code.
+func copied(a *session.Session, do func(told func(catalog.Copied)) (map[string]int64, error)) (rows map[string]int64, err error) {
+	err = watching(a, func(tell func(ingest.Progress)) (err error) {
+		rows, err = do(func(p catalog.Copied) {
+			told := ingest.Progress{Job: "copy", Work: p.Table, Works: len(catalog.Tables), Pages: p.Left}
+			if tell(told); p.Left == 1 {
+				told.Ended = &ingest.WorkReport{Work: p.Table, State: catalog.Done}
+				tell(told)
+			}
+		})
+		return err
+	})
+	switch {
+	case err == nil, errors.Is(err, fs.ErrNotExist):
+		return rows, err
+	case errors.Is(err, catalog.ErrHolds):
+		return nil, console.Config(err)
+	}
+	return nil, session.UnopenedDatabase(err)
+}
+
+// writeCopied says how much was copied.
+func writeCopied(s *console.Sheet, from string, rows map[string]int64) {
+	s.Line("Copied %s: %s videos, %s channels, %s cursors, %s runs.", from,
+		view.Number(rows["videos"]), view.Number(rows["channels"]), view.Number(rows["cursors"]), view.Number(rows["runs"]))
+}
+
+// withoutPassword returns a URL without its password.
+func withoutPassword(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return open.Shown(address)
+	}
+	if u.User != nil {
+		u.User = url.User(u.User.Username())
+	}
+	q := u.Query()
+	if q.Has("password") {
+		q.Del("password")
+		u.RawQuery = q.Encode()
+	}
+	return u.String()
+}
+
+func DoctorCommand(a *session.Session) *cobra.Command {
+	var repair bool
+	cmd := a.WithOutput(&cobra.Command{
+		Use:   "doctor",
+		Short: "Check the catalog for damage, and rebuild its search index",
+		Long: `Read the whole catalog and report damage. The exit code is 1 if there is any. With
+--repair, rebuild the search index, so that searches find everything again. Runs wait
+meanwhile. If the file itself is damaged, restore it from a backup.
+
+To check the ledger, use ingestor check.`,
+		Example: `  ingestor doctor
+  ingestor doctor --repair`,
+		Args: console.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.WithCatalog(cmd, func(ctx context.Context, c session.AnyCatalog) error {
+				return examine(ctx, a, c, repair)
+			})
+		},
+	})
+	cmd.Flags().BoolVar(&repair, "repair", false, "rebuild the search index")
+	return cmd
+}
+
+// diagnosis is the result of ingestor doctor, in JSON.
+type diagnosis struct {
+	Catalog  string   `json:"catalog"`
+	Repaired bool     `json:"repaired"` // the search index was rebuilt
+	Problems []string `json:"problems"`
+}
+
+func examine(ctx context.Context, a *session.Session, c session.AnyCatalog, repair bool) error {
+	d := diagnosis{Catalog: c.Path(), Problems: []string{}}
+	if repair {
+		switch err := c.Rebuild(ctx); {
+		case err == nil:
+			d.Repaired = true
+		case sqlitefile.Damaged(err): // the file itself is damaged
+			d.Problems = append(d.Problems, err.Error())
+		default:
+			return err
+		}
+	}
+	problems, err := c.Check(ctx)
+	if err != nil {
+		return err
+	}
+	d.Problems = append(d.Problems, problems...)
+	if err := a.Print(d, func(s *console.Sheet) { writeDiagnosis(s, &d) }); err != nil {
+		return err
+	}
+	switch {
+	case len(d.Problems) == 0:
+		return nil
+	case repair:
+		return fmt.Errorf("%s is damaged beyond its search index\nStop all runs, then restore a backup, or move the file away and fetch the data again", c.Path())
+	}
+	return fmt.Errorf("%s is damaged\nTo rebuild its search index: ingestor doctor --repair", c.Path())
+}
+
+func writeDiagnosis(s *console.Sheet, d *diagnosis) {
+	if d.Repaired {
+		s.Line("The search index was rebuilt.")
+	}
+	for _, p := range d.Problems {
+		s.Line("%s", console.Plain(p))
+	}
+	if len(d.Problems) == 0 {
+		s.Line("%s: no damage was found.", d.Catalog)
+	}
+}

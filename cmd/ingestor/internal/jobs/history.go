@@ -1,0 +1,172 @@
+package jobs
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/ingest/catalog"
+)
+
+func RunsCommand(a *session.Session) *cobra.Command {
+	var q catalog.RunsQuery
+	var work bool
+	cmd := a.WithOutput(&cobra.Command{
+		Use:   "runs",
+		Short: "Show the history of runs, the latest first",
+		Long: `Show the history of runs: what each run cost and fetched, how it ended and why, and when
+deferred work resumes. With --work there is a row for each region, query or channel.`,
+		Example: `  ingestor runs
+  ingestor runs --job trending --limit 5 --work`,
+		Args: console.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if q.Limit < 1 {
+				return console.Usage("--limit must be 1 or more, not %d", q.Limit)
+			}
+			return a.WithCatalogToRead(cmd, func(ctx context.Context, c session.AnyCatalog) error {
+				all, err := c.Runs(ctx, q)
+				if err != nil {
+					return err
+				}
+				return a.Print(view.Runs(all), func(s *console.Sheet) {
+					switch {
+					case len(all) == 0 && q.Job != "":
+						s.Line("There was no run of %s yet.\nTo make one: ingestor run --once --job %s", q.Job, q.Job)
+					case len(all) == 0:
+						s.Line("There was no run yet.\nTo make one: ingestor run --once")
+					case work:
+						s.View(view.WorkTable(all))
+					default:
+						s.View(view.RunTable(all))
+					}
+				})
+			})
+		},
+	})
+	cmd.Flags().StringVar(&q.Job, "job", "", "only runs of this `job`")
+	cmd.Flags().IntVarP(&q.Limit, "limit", "n", 20, "`number` of runs to show")
+	cmd.Flags().Int64Var(&q.Before, "before", 0, "only runs before the one with this `id`")
+	cmd.Flags().BoolVar(&work, "work", false, "write a row for each unit of work")
+	_ = cmd.RegisterFlagCompletionFunc("job", a.Complete(session.JobNames))
+	return cmd
+}
+
+func StateCommand(a *session.Session) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "state",
+		Short: "Show or reset how far jobs have got",
+		Long: `Show how far each unit of work of a job has got: its pass and page, the time up to which
+everything is fetched, and the time until which it is deferred. Without a subcommand
+it shows all jobs.`,
+		Example: `  ingestor state
+  ingestor state show trending
+  ingestor state reset search "US/golang"`,
+		Args: console.Known,
+	}
+	show := stateShowCommand(a)
+	cmd.RunE = show.RunE
+	a.WithOutput(cmd)
+	cmd.AddCommand(show, stateResetCommand(a))
+	return cmd
+}
+
+func stateShowCommand(a *session.Session) *cobra.Command {
+	return a.WithOutput(&cobra.Command{
+		Use:     "show [JOB]",
+		Short:   "Show how far jobs have got, stalest first",
+		Long:    `Show how far each unit of work of one job, or of all jobs, has got.`,
+		Example: `  ingestor state show trending`,
+		Args:    console.Takes(0, 1, "one job, or none for all"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			job := strings.Join(args, "")
+			return a.WithCatalogToRead(cmd, func(ctx context.Context, c session.AnyCatalog) error {
+				all, err := c.Cursors(ctx, job)
+				if err != nil {
+					return err
+				}
+				if all == nil {
+					all = []catalog.Cursor{}
+				}
+				return a.Print(all, func(s *console.Sheet) {
+					if len(all) == 0 {
+						s.Line("Nothing was fetched yet.")
+						return
+					}
+					cursorTable(s, all)
+				})
+			})
+		},
+		ValidArgsFunction: a.CompleteFirst(session.JobNames),
+	})
+}
+
+func cursorTable(s *console.Sheet, all []catalog.Cursor) {
+	var rows [][]string
+	for _, c := range all {
+		page, completed := "", "never"
+		if c.Begun() {
+			page = view.Number(c.Page)
+		}
+		if !c.CompletedAt.IsZero() {
+			completed = console.Stamp(c.CompletedAt)
+		}
+		rows = append(rows, []string{c.Job, console.Plain(c.Work), view.Number(c.Pass), page, completed, console.Stamp(c.Mark), console.Stamp(c.ResumeAt)})
+	}
+	s.Table(console.Columns("~job", "~work", ">passes", ">page", "completed", "fetched up to", "deferred until"), rows)
+}
+
+func stateResetCommand(a *session.Session) *cobra.Command {
+	return a.WithOutput(&cobra.Command{
+		Use:   "reset JOB [WORK]",
+		Short: "Forget how far a job, or one unit of its work, has got",
+		Long: `Forget how far a job, or one unit of its work, has got. Its next run starts from the
+beginning. Fetched data is kept. The open page of a run in progress fails, without harm.`,
+		Example: `  ingestor state reset trending DE
+  ingestor state reset search`,
+		Args: console.Takes(1, 2, "a job, and perhaps one unit of its work"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.WithCatalog(cmd, func(ctx context.Context, c session.AnyCatalog) error {
+				return resetState(ctx, a, c, args)
+			})
+		},
+		ValidArgsFunction: a.CompleteFirst(session.JobNames),
+	})
+}
+
+// begun is the work that was reset, in JSON.
+type begun struct {
+	Job  string   `json:"job"`
+	Work []string `json:"work"`
+}
+
+func resetState(ctx context.Context, a *session.Session, c session.AnyCatalog, args []string) error {
+	all, err := c.Cursors(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	var works []string
+	for _, cur := range all {
+		works = append(works, cur.Work)
+	}
+	switch {
+	case len(works) == 0:
+		return console.Usage("there is no state of a job %q\nTo list the jobs: ingestor state show", args[0])
+	case len(args) == 2 && !slices.Contains(works, args[1]):
+		return console.Usage("there is no state of work %q; %s has %s", args[1], args[0], strings.Join(works, ", "))
+	case len(args) == 2:
+		works = args[1:]
+	}
+	for _, w := range works {
+		if err := c.Reset(ctx, args[0], w); err != nil {
+			return err
+		}
+	}
+	return a.Print(begun{args[0], works}, func(s *console.Sheet) {
+		s.Line("%s starts from the beginning: %s", args[0], console.Plain(strings.Join(works, ", ")))
+	})
+}

@@ -1,3 +1,0 @@
-// Package ledger has the commands that show and change the ledger, and those that explain
-// the price book.
-package ledger

@@ -1,2 +1,0 @@
-// Package setup has the commands that write, show and check the configuration.
-package setup
