@@ -109,7 +109,7 @@ type Refusal struct {
 	Pools      []string      `yaml:"pools" is:"pool" size:"1..charges" short:"item" noun:"pool" example:"core" doc:"The pools to block, instead of those of the call. For an upstream that refuses for one of several limits."`
 	Pool       PoolName      `yaml:"pool" example:"core|{header: X-RateLimit-Resource}" doc:"The pool to block, if the answer names it. The rule does not match an answer that names no pool."`
 	Until      Time          `yaml:"until" oneof:"until: reset, until: a header with the time" example:"x-ratelimit-reset|{header: X-RateLimit-Reset, as: unix}" doc:"Blocks the pools until their next reset, or until the time in the answer. A pool without a calendar window has no reset, and is blocked for an hour. A header alone may have a time in any form that Retry-After has, or seconds or milliseconds since 1970."`
-	For        time.Duration `yaml:"for" range:"1ms..block" oneof:"for: a duration" example:"30s" doc:"Blocks the pools for this long. A Retry-After header takes precedence."`
+	For        time.Duration `yaml:"for" range:"1ms..block" oneof:"for: a duration" example:"30s" doc:"Blocks the pools for this long. A Retry-After header takes precedence, and Retry-After-Ms, in milliseconds, over that."`
 	Limit      Source        `yaml:"limit" without:"call" example:"{body: error.details.0.metadata.quota_limit_value}" doc:"The upstream's limit, if the answer names it. It holds like the 'limit' of a feedback, in the pools that are blocked."`
 	Credential bool          `yaml:"credential" words:"true" oneof:"credential: true" doc:"The API key is not accepted. No pool is blocked. The caller gets a credential error."`
 }
