@@ -210,6 +210,8 @@ type Method struct {
 	Charge map[string]*Price `yaml:"charge" size:"1..charges" noun:"pool" names:"narrow" example:"{units: 5, searches: 1}" doc:"For a call that charges several pools. It replaces 'pool' and 'cost'."`
 	Outage string            `yaml:"outage" words:"refuse|admit" default:"refuse" doc:"How to treat the call while the ledger cannot be reached."`
 	Source string            `yaml:"source" is:"phrase" example:"price list of 2026-06" doc:"Where the price comes from."`
+
+	Upgrade bool `yaml:"upgrade" doc:"The call may become a WebSocket, as that of a realtime API. Its price is that of the handshake, and its slots of 'in_flight' are taken until the connection ends. Without it, 'ingestor proxy' refuses a WebSocket."`
 }
 
 // Price is what a call costs. It is a Fixed number of units alone, which [Units] returns, or it

@@ -1,9 +1,12 @@
 package proxy
 
 import (
+	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -11,6 +14,7 @@ import (
 
 	"github.com/headroom-quota/headroom"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/memstore"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
@@ -187,5 +191,99 @@ func TestGitHubPagesHaveTheKey(t *testing.T) {
 	want := "/repos/octocat/hello-world/issues?per_page=1 /repositories/1296269/issues?per_page=1&page=2 /repositories/1296269/issues?per_page=1&page=3"
 	if got := strings.Join(paths, " "); got != want {
 		t.Errorf("the upstream got %s, want %s", got, want)
+	}
+}
+
+// TestWebSockets: a method that says so may become a WebSocket. The handshake has the key and costs
+// what the method costs, and the slot is taken until the connection ends.
+func TestWebSockets(t *testing.T) {
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.Header.Get("X-Api-Key") != theKey || req.Header.Get("Sec-Websocket-Key") != "c2FtcGxl" || req.Header.Get("Headroom-Token") != "" || !strings.EqualFold(req.Header.Get("Connection"), "upgrade") {
+			t.Errorf("the upstream got %v", req.Header)
+		}
+		conn, buffer, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		_, _ = buffer.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: x\r\n\r\n")
+		_ = buffer.Flush()
+		_, _ = io.Copy(conn, buffer) // an echo, until the program leaves
+	}))
+	t.Cleanup(upstream.Close)
+	costs, err := book.Parse("costs.yaml", []byte(`
+revision: 1
+upstreams:
+  live:
+    hosts: ["`+strings.TrimPrefix(upstream.URL, "http://")+`"]
+    api_key: {header: X-Api-Key}
+    pools: {units: {quota: 100, windows: [{per: 1h}]}, sessions: {windows: [{in_flight: 1}]}}
+    methods:
+      realtime: {route: GET /v1/realtime, upgrade: true, charge: {units: 3, sessions: 1}}
+      plain: {route: GET /v1/plain, charge: {units: 1}}
+`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ledger, err := quota.New(costs, memstore.New(nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := New(ledger, tokensOf(t, Grant{Upstreams: []string{"live"}}), &Options{Log: slog.New(slog.DiscardHandler), Keys: map[string]meter.KeySource{"live": meter.Key(theKey)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	dial := func(path string) (net.Conn, *bufio.Reader, int) {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		fmt.Fprintf(conn, "GET /live%s HTTP/1.1\r\nHost: localhost\r\nHeadroom-Token: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: c2FtcGxl\r\nSec-WebSocket-Version: 13\r\n\r\n", path, theToken)
+		reader := bufio.NewReader(conn)
+		resp, err := http.ReadResponse(reader, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conn, reader, resp.StatusCode
+	}
+	used := func(pool string) int64 {
+		all, err := ledger.View().Usage(t.Context(), "live", quota.DefaultAccount)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range all {
+			if u.Pool.Name == pool {
+				return u.Windows[0].Used
+			}
+		}
+		return -1
+	}
+	if _, _, status := dial("/v1/plain"); status != http.StatusBadRequest || used("units") != 0 {
+		t.Errorf("a method that does not upgrade: %d, %d units", status, used("units"))
+	}
+	conn, reader, status := dial("/v1/realtime")
+	if status != http.StatusSwitchingProtocols {
+		t.Fatalf("the handshake: %d", status)
+	}
+	if _, err := io.WriteString(conn, "frame\n"); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := reader.ReadString('\n'); err != nil || line != "frame\n" {
+		t.Errorf("the echo: %q %v", line, err)
+	}
+	if used("units") != 3 || used("sessions") != 1 {
+		t.Errorf("%d units and %d slots while it is open", used("units"), used("sessions"))
+	}
+	if _, _, status := dial("/v1/realtime"); status != http.StatusTooManyRequests {
+		t.Errorf("a second session: %d", status)
+	}
+	_ = conn.Close()
+	until(t, "its slot is given back", func() bool { return used("sessions") == 0 })
+	if used("units") != 3 {
+		t.Errorf("%d units when it has ended", used("units"))
 	}
 }
