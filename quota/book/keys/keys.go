@@ -76,7 +76,7 @@ type Upstream struct {
 	Account       AccountName         `yaml:"account" doc:"Where a request names its account."`
 	Pools         map[string]*Pool    `yaml:"pools" names:"narrow" noun:"pool" print:"block" doc:"The allowances."`
 	Methods       map[string]*Method  `yaml:"methods" names:"wide" noun:"method" short:"cost" doc:"The calls and their prices."`
-	Default       map[string]*Method  `yaml:"default" names:"verb" noun:"default" short:"cost" without:"route" as:"default" doc:"The prices of calls that no method has, by verb. '*' is any other verb."`
+	Default       map[string]*Method  `yaml:"default" names:"verb" noun:"default" short:"cost" without:"route|upgrade" as:"default" doc:"The prices of calls that no method has, by verb. '*' is any other verb."`
 }
 
 // AccountName says where a request names its account. Set one of the fields.
