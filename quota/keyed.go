@@ -1,7 +1,6 @@
 package quota
 
 import (
-	"cmp"
 	"context"
 	"encoding/hex"
 	"maps"
@@ -15,11 +14,11 @@ import (
 
 // keyed is a family or a keyed pool: a charge of no units for each key.
 type keyed struct {
-	any      Charge                    // of a key without limits of its own; its pool has no key yet
-	own      map[string][]window.Limit // of keys with limits of their own, by page key
-	fallback string                    // the key of a call that names none; "" refuses the call
-	family   *book.Family              // nil for a pool
-	quotas   *sync.Map                 // of a family: the windows of keys by a quota that was set at run time
+	any    Charge                    // of a key without limits of its own; its pool has no key yet
+	own    map[string][]window.Limit // of keys with limits of their own, by page key
+	pool   *book.Pool                // has the key of a call that names none; nil for a family
+	family *book.Family              // nil for a pool
+	quotas *sync.Map                 // of a family: the windows of keys by a quota that was set at run time
 }
 
 // newKeyed prepares the limits of keys, as a class sees them.
@@ -63,7 +62,10 @@ func (p *prices) keyedOf(account accountKey, charges []Charge) (all []*keyed) {
 
 // ofKey returns a charge on the page of the key that the call names.
 func (k *keyed) ofKey(charge *Charge, c *Call) (Charge, error) {
-	key := cmp.Or(c.Keys[charge.Pool.Name], k.fallback)
+	key := c.Keys[charge.Pool.Name]
+	if key == "" {
+		key = k.pool.DefaultKey(c.Method)
+	}
 	if key == "" {
 		return Charge{}, BadInput("%s has limits per key, and the call names no key; set Keys of the call, or a default in the by of the pool", charge.Pool)
 	}

@@ -127,7 +127,7 @@ func (p *prices) addClass(u *book.Upstream, account, name string, class book.Cla
 				p.keyed[key] = make(map[string]*keyed)
 			}
 			k := newKeyed(*pools[a.Name], a.MaxKeys, a.Keys, class)
-			k.fallback = a.By.DefaultText
+			k.pool = a
 			p.keyed[key][a.Name] = k
 			if account == book.OtherAccounts {
 				for _, windows := range k.own {

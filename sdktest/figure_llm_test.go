@@ -1,10 +1,13 @@
 package sdktest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +19,7 @@ import (
 type llmRun struct {
 	name      string
 	book      string
+	upstream  string // in the book; "" is llm
 	server    server.LLMOptions
 	span      time.Duration
 	processes int
@@ -75,7 +79,7 @@ func (l llmRun) run(t *testing.T) (res llmResult) {
 		})
 		time.Sleep(5 * time.Second) // for settlements that the caller need not wait for
 		res.pool, res.counts, res.granted, res.oracle = pool, s.Counts(), res.granted-took, limit.Oracle(l.span)-took
-		ours, others := fleet[0].spent(t, "llm")
+		ours, others := fleet[0].spent(t, cmp.Or(l.upstream, "llm"))
 		res.ours, res.others = ours[pool], others[pool]
 	})
 	return res
@@ -191,5 +195,32 @@ func learning(t *testing.T, figures *table) {
 		if t.Failed() {
 			t.Logf("%s: %+v\n%+v", name, bound, learned)
 		}
+	}
+}
+
+// compatible has eight processes with the built-in book for servers that speak as OpenAI does, and
+// a server that keeps a bucket and counts the tokens of an answer when it ends. Lengths are
+// Pareto-distributed, and requests ask for 4,096 tokens.
+func compatible(t *testing.T, figures *table) {
+	o := llmServer(server.OpenAI, server.Bucket)
+	o.AtEnd = true
+	l := llmRun{
+		server: o, processes: 8, callers: 128, span: pick(4*time.Minute, 20*time.Minute),
+		draw: func(r *rand.Rand) ask {
+			out := int64(min(100/math.Pow(1-r.Float64(), 1/1.5), 4096))
+			return ask{task: server.Task{Output: out, Latency: 200*time.Millisecond + time.Duration(out)*10*time.Millisecond}, most: 4096, stream: r.IntN(2) == 0}
+		},
+	}
+	for name, limit := range map[string]string{"builtin/openai-compatible": "windows: [{algorithm: bucket, quota: QUOTA, per: 1m}]", "builtin/openai": "quota: QUOTA"} {
+		upstream := strings.TrimPrefix(name, "builtin/")
+		l.upstream, l.book = upstream, fill("extends: "+name+"\nupstreams: {"+upstream+": {hosts: [HOST], api_key: {pass: true}, pools: {requests: {quota: 100000}, tokens: {"+limit+"}}}}", "QUOTA", fmt.Sprint(quotaOfLLM))
+		res := l.run(t)
+		figures.note(name+" with a server that counts at the end: refusals", fmt.Sprintf("%d of %d", res.counts.Refused, res.counts.Granted+res.counts.Refused))
+		if name == "builtin/openai" {
+			figures.note(name+" with a server that counts at the end: share of the oracle", fmt.Sprintf("%.3f", res.share()))
+			continue
+		}
+		figures.least(t, name+": share of the oracle", res.share(), 0.85)
+		figures.most(t, name+": share of calls refused", float64(res.counts.Refused)/float64(res.counts.Granted+res.counts.Refused), 0.001)
 	}
 }

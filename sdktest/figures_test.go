@@ -95,6 +95,7 @@ func TestFigures(t *testing.T) {
 		{"models", models},
 		{"processes", processes},
 		{"learning", learning},
+		{"compatible", compatible},
 		{"others", others},
 		{"slots", slots},
 		{"shares", shares},

@@ -1,7 +1,6 @@
 package content
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 
@@ -18,10 +17,10 @@ type Plan struct {
 	keys    []key
 }
 
-// key is what names the key of a pool: the index of its source.
+// key is what names the key of a pool: the index of its first source.
 type key struct {
-	pool   string
-	source int
+	pool *book.Pool
+	from int
 }
 
 // pool is what a plan knows about one pool. Its sources are indexes: of each, the first and
@@ -48,8 +47,8 @@ func NewPlan(u *book.Upstream, m *book.Method) *Plan {
 	prices := len(request)
 	for _, name := range slices.Sorted(maps.Keys(m.Charges)) {
 		if of := u.Pools[name]; of != nil && of.By != nil {
-			p.keys = append(p.keys, key{name, len(request)})
-			request = append(request, of.By)
+			p.keys = append(p.keys, key{of, len(request)})
+			request, _ = appended(request, of.By)
 		}
 	}
 	if len(p.pools) == 0 && len(p.keys) == 0 {
@@ -75,9 +74,12 @@ func (p *Plan) Keys(r *Reading) map[string]string {
 	}
 	all := make(map[string]string, len(p.keys))
 	for _, k := range p.keys {
-		text, _ := r.Text(k.source)
-		if text = cmp.Or(text, r.of.all[k.source].DefaultText); text != "" {
-			all[k.pool] = text
+		parts := make([]string, len(k.pool.By))
+		for i := range parts {
+			parts[i], _ = r.Text(k.from + i)
+		}
+		if text := k.pool.Key(parts); text != "" {
+			all[k.pool.Name] = text
 		}
 	}
 	return all

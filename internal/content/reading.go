@@ -24,6 +24,7 @@ type Reading struct {
 	most   int64   // bytes to decode of it; 0: as many as come
 
 	coding string // of a request that cannot be decoded here
+	form   *form  // of a request: nil if its body is no form
 
 	found  paths
 	kept   []slot // of parts that are complete
@@ -89,6 +90,9 @@ func (s *Sources) Read(m Message) *Reading {
 		if r.found.of = s; !readable {
 			r.coding = coding
 		}
+		if kind, _, _ := strings.Cut(m.Header.Get("Content-Type"), ";"); strings.EqualFold(strings.TrimSpace(kind), "application/x-www-form-urlencoded") {
+			r.form = &form{}
+		}
 		return r
 	}
 	kind, _, _ := strings.Cut(m.Header.Get("Content-Type"), ";")
@@ -124,6 +128,9 @@ func (r *Reading) read(p []byte) {
 	r.count += int64(len(p))
 	if r.mark >= 0 {
 		p = r.unmarked(p)
+	}
+	if r.form != nil {
+		r.form.write(p)
 	}
 	switch {
 	case !r.of.body:
@@ -178,6 +185,9 @@ func (r *Reading) End(eof bool) {
 		return
 	}
 	r.closed = true
+	if r.form != nil && eof {
+		r.form.end()
+	}
 	r.known = r.known || eof
 	switch {
 	case !r.of.body:
@@ -211,7 +221,7 @@ func (r *Reading) raw(i int) (text string, ok bool) {
 	if s := &r.kept[at]; r.whole && s.found && !s.bad {
 		return string(s.text), true
 	}
-	return "", false
+	return r.form.value(source)
 }
 
 // Text returns the text of a source, or its default.
@@ -257,10 +267,15 @@ func (r *Reading) Doubt(declared bool) (why string, long bool) {
 		return "", true
 	case r.gzip != nil && !r.gzip.whole:
 		return "its gzip cannot be decoded", false
-	case r.found.cut:
+	case r.found.cut, r.form != nil && r.form.long:
 		return "a value in it is too long", false
 	case !r.whole && r.mark < 0 && (declared || r.json.looks):
 		return "it is not one JSON text in UTF-8", false
+	}
+	for _, source := range r.of.all {
+		if r.form != nil && len(r.form.values[source.Body]) > 1 {
+			return source.Body + " stands in it twice", false
+		}
 	}
 	for i := r.of.prices; i < len(r.of.all); i++ {
 		if at := r.of.slots[i]; at >= 0 && r.kept[at].found && r.kept[at].twice {

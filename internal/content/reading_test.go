@@ -267,3 +267,26 @@ func FuzzSources(f *testing.F) {
 		}
 	})
 }
+
+// A form has values like JSON. A value that stands twice is doubted, and so is one that is cut off.
+func TestForms(t *testing.T) {
+	u := &book.Upstream{Pools: map[string]*book.Pool{"messages": {Name: "messages", By: []book.Source{{Body: "channel", DefaultText: "other"}}}}}
+	plan := content.NewPlan(u, &book.Method{Charges: map[string]int64{"messages": 1}})
+	for _, c := range []struct{ kind, body, key, doubt string }{
+		{"application/x-www-form-urlencoded", "channel=C1&text=a%20b", "C1", ""},
+		{"Application/X-WWW-Form-Urlencoded; charset=utf-8", "text=&channel=C%2F1", "C/1", ""},
+		{"application/x-www-form-urlencoded", "text=channel", "other", ""},
+		{"application/x-www-form-urlencoded", "channel=C1&channel=C2", "C1", "channel stands in it twice"},
+		{"application/x-www-form-urlencoded", "channel=%zz", "other", ""},
+		{"application/x-www-form-urlencoded", "channel=C1&text=" + strings.Repeat("x", 1<<20), "other", "a value in it is too long"},
+		{"text/plain", "channel=C1", "other", ""},
+		{"application/json", `{"channel":"C1"}`, "C1", ""},
+		{"application/x-www-form-urlencoded", `{"channel":"C1"}`, "C1", ""}, // some servers read JSON, whatever its type
+	} {
+		r := read(plan.Request, content.Message{Header: http.Header{"Content-Type": {c.kind}}}, c.body, 7)
+		why, _ := r.Doubt(c.kind == "application/json")
+		if key := plan.Keys(r)["messages"]; key != c.key || why != c.doubt {
+			t.Errorf("%s %.40s: key %q, doubt %q; want %q and %q", c.kind, c.body, key, why, c.key, c.doubt)
+		}
+	}
+}

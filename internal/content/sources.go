@@ -79,6 +79,7 @@ type Message struct {
 	Header http.Header
 	Query  string                           // of the request's URL
 	Path   func(name string) (string, bool) // the {name} of the request's route
+	Call   string                           // the name of the request's method
 	Length int64                            // of the body; -1 if it is not known
 	Most   int64                            // bytes to decode of the body; 0 is 1 GiB
 }
@@ -99,6 +100,8 @@ func (m *Message) text(s *book.Source) (string, bool) {
 			return "", false
 		}
 		return m.Path(s.Path)
+	case s.Call:
+		return m.Call, m.Call != ""
 	}
 	return strconv.FormatInt(s.Number, 10), true
 }

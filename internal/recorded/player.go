@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
@@ -22,6 +23,7 @@ type Player struct {
 	book      *quota.Book
 	clock     *quota.SimClock
 	ledger    *witness
+	quotas    *quota.Ledger
 	transport *meter.Transport
 	answer    *Message // nil: the request must not be sent
 	faults    []error
@@ -35,6 +37,7 @@ func New(b *quota.Book, start time.Time) (*Player, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.quotas = ledger
 	keys := map[string]meter.KeySource{}
 	for name, u := range b.Upstreams {
 		if u.Key.Header == "" {
@@ -76,9 +79,29 @@ func (p *Player) Call(ctx context.Context, req *http.Request, answer *Message) (
 	}
 	out.sort()
 	if p.ledger.charges != nil && err == nil {
-		out.Pools, err = p.ledger.Look(ctx, p.ledger.charges)
+		if out.Pools, err = p.ledger.Look(ctx, p.ledger.charges); err == nil {
+			err = p.limits(ctx, out.Pools)
+		}
 	}
 	return out, err
+}
+
+// limits puts the limits that hold now in place of those that held before the call: its answer may
+// have told others.
+func (p *Player) limits(ctx context.Context, all []quota.PageState) error {
+	for _, s := range all {
+		usage, err := p.quotas.View().Usage(ctx, s.Pool.Upstream, s.Pool.Account)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(usage, func(u quota.Usage) bool { return u.Pool == s.Pool })
+		for j := range s.Windows {
+			if i >= 0 && j < len(usage[i].Windows) {
+				s.Windows[j].Limit = usage[i].Windows[j].Limit
+			}
+		}
+	}
+	return nil
 }
 
 // RoundTrip gives the recorded answer.

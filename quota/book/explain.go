@@ -69,6 +69,8 @@ func (s *Source) where() string {
 		return "the length of " + s.Count
 	case s.Bytes:
 		return "the bytes of the body"
+	case s.Call:
+		return "method"
 	}
 	return strconv.FormatInt(s.Number, 10)
 }

@@ -68,7 +68,11 @@ func (u *Upstream) accountWords() string {
 func (p *Pool) words() string {
 	text := windowWords(p.Windows)
 	if p.By != nil {
-		text += ", for each " + p.By.String()
+		parts := make([]string, len(p.By))
+		for i, by := range p.By {
+			parts[i] = by.String()
+		}
+		text += ", for each " + list(parts, "and")
 	}
 	own := func(what string, sets map[string][]Window) {
 		for _, name := range slices.Sorted(maps.Keys(sets)) {

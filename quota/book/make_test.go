@@ -108,7 +108,7 @@ func TestMake(t *testing.T) {
 				Accounts: map[string]*keys.Account{"*": {}}, Mode: "observe", Unpriced: "admit",
 				Classes: map[string]*keys.Class{"c": {KeepFree: keys.Share{Percent: 30}, Outage: string(book.Admit)}, "d": {KeepFree: keys.Share{Units: 5}}},
 				Pools: map[string]*keys.Pool{"units": {
-					Quota: 100, Windows: []keys.Window{{Per: "1m"}}, By: &keys.Source{Header: "X-Model", Default: keys.Text("other")}, Keys: map[string]*keys.Key{"k": {Quota: 7}},
+					Quota: 100, Windows: []keys.Window{{Per: "1m"}}, By: []keys.Source{{Header: "X-Model", Default: keys.Text("other")}}, Keys: map[string]*keys.Key{"k": {Quota: 7}},
 				}},
 			}),
 		},
@@ -204,15 +204,15 @@ func TestMakeKeepsTexts(t *testing.T) {
 		`"`, `'`, `\`, `a\nb`, "é", "日本", "😀", " a ", ",", "<<", "%", "?",
 	} {
 		b, err := book.Make(&keys.Book{Revision: 1, Upstreams: map[string]*keys.Upstream{"a": {
-			Source: text, Pools: map[string]*keys.Pool{"units": {Quota: 1, Windows: []keys.Window{{Per: "1m"}}, By: &keys.Source{Body: "b", Default: keys.Text(text)}, Keys: map[string]*keys.Key{text: {Quota: 2}}}},
+			Source: text, Pools: map[string]*keys.Pool{"units": {Quota: 1, Windows: []keys.Window{{Per: "1m"}}, By: []keys.Source{{Body: "b", Default: keys.Text(text)}}, Keys: map[string]*keys.Key{text: {Quota: 2}}}},
 		}}}, nil)
 		if err != nil {
 			t.Errorf("%q: %v", text, err)
 			continue
 		}
 		u := b.Upstreams["a"]
-		if p := u.Pools["units"]; u.Source != text || p.By.DefaultText != text || p.Keys[text] == nil {
-			t.Errorf("%q became %q, %q and %v", text, u.Source, p.By.DefaultText, p.Keys)
+		if p := u.Pools["units"]; u.Source != text || p.By[0].DefaultText != text || p.Keys[text] == nil {
+			t.Errorf("%q became %q, %q and %v", text, u.Source, p.By[0].DefaultText, p.Keys)
 		}
 	}
 }

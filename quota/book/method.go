@@ -19,6 +19,7 @@ type Method struct {
 	Prices  map[string]*Price // of pools whose price depends on the request or the answer
 	Outage  Policy
 	Source  string // where the price comes from
+	Upgrade bool   // the call may become a WebSocket
 }
 
 // Highest returns the highest price of the method on a pool: with each source at its max. A
@@ -87,7 +88,7 @@ func (r Route) segment(path, name string) (text string, ok bool) {
 
 // method makes one method and its price.
 func (r *reader) method(name string, d *keys.Method, u *keys.Upstream) *Method {
-	m := &Method{Name: name, Charges: map[string]int64{}, Outage: Policy(d.Outage), Source: d.Source}
+	m := &Method{Name: name, Charges: map[string]int64{}, Outage: Policy(d.Outage), Source: d.Source, Upgrade: d.Upgrade}
 	if !r.readable(d) {
 		return m
 	}

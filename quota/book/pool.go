@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/headroom-quota/headroom/quota/book/keys"
 )
@@ -16,7 +17,7 @@ type Pool struct {
 	Windows  []Window
 	Accounts map[string][]Window // of accounts with limits of their own
 
-	By      *Source             // names the key; each key has a page of its own, as in a family
+	By      []Source            // name the key; each key has a page of its own, as in a family
 	MaxKeys int                 // keys that are counted separately; further ones share one count
 	Keys    map[string][]Window // limits of single keys
 	Example string              // where a customer finds its own limit: the quota is an example
@@ -68,6 +69,32 @@ func (r *reader) pool(name string, d *keys.Pool) *Pool {
 	return p
 }
 
+// Key returns the key of a call, whose parts are the texts of By. One that is "" has its
+// default. It returns "" if a part has none.
+func (p *Pool) Key(parts []string) string {
+	key := make([]string, len(p.By))
+	for i := range p.By {
+		if i < len(parts) {
+			key[i] = parts[i]
+		}
+		if key[i] = cmp.Or(key[i], p.By[i].DefaultText); key[i] == "" {
+			return ""
+		}
+	}
+	return strings.Join(key, ",")
+}
+
+// DefaultKey returns the key of a method's call of which nothing else is known, or "".
+func (p *Pool) DefaultKey(method string) string {
+	parts := make([]string, len(p.By))
+	for i := range p.By {
+		if p.By[i].Call {
+			parts[i] = method
+		}
+	}
+	return p.Key(parts)
+}
+
 // SettleFactor is the settle_factor of a pool that has none.
 const SettleFactor = 10
 
@@ -84,11 +111,15 @@ func (r *reader) poolKeys(p *Pool, d *keys.Pool, of limited) {
 		}
 		return
 	}
-	by, ok := r.source(d.By, forKey)
-	if !ok {
-		return
+	for i := range d.By {
+		by, ok := r.source(&d.By[i], forKey)
+		if !ok {
+			p.By = nil
+			return
+		}
+		p.By = append(p.By, by)
 	}
-	p.By, p.MaxKeys, p.Keys = &by, int(cmp.Or(d.MaxKeys, defaultMaxKeys)), map[string][]Window{}
+	p.MaxKeys, p.Keys = int(cmp.Or(d.MaxKeys, defaultMaxKeys)), map[string][]Window{}
 	for _, key := range r.names(&d.Keys) {
 		if w, ok := r.ownLimits(key, d.Keys[key], of); ok {
 			p.Keys[key] = w

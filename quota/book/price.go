@@ -99,7 +99,7 @@ func reads(d *keys.Source) bool { return d.Number != nil || len(placesOf(d)) > 0
 // placesOf returns the keys that say where the value stands.
 func placesOf(d *keys.Source) (all []string) {
 	for _, p := range [...]struct{ key, value string }{
-		{"header", d.Header}, {"query", d.Query}, {"path", d.Path}, {"body", d.Body}, {"count", d.Count}, {"bytes", d.Bytes},
+		{"header", d.Header}, {"query", d.Query}, {"path", d.Path}, {"body", d.Body}, {"count", d.Count}, {"bytes", d.Bytes}, {"call", d.Call},
 	} {
 		if p.value != "" {
 			all = append(all, p.key)
@@ -119,7 +119,7 @@ func (r *reader) source(d *keys.Source, why purpose) (Source, bool) {
 	before := len(r.faults)
 	switch places := placesOf(d); {
 	case why == forKey && len(places) != 1:
-		r.fault(r.place(d), "by reads one place of the request; write one of header, query, path, body")
+		r.fault(r.place(d), "by reads one place of the request; write one of header, query, path, body, call: method, or a list of several")
 	case len(places) == 0:
 		r.fault(r.place(d), "%s needs a place to read; write one of header, query, path, body, count, bytes: body, or a number", why)
 	case len(places) > 1:
@@ -140,7 +140,7 @@ func (r *reader) source(d *keys.Source, why purpose) (Source, bool) {
 		r.fault(r.place(&d.Default), "default must be a whole number from 0 to %d, is %q", int64(window.MaxUnits), d.Default.Text)
 	}
 	s := Source{
-		Header: d.Header, Query: d.Query, Path: d.Path, Body: d.Body, Count: d.Count, Bytes: d.Bytes != "", JSON: d.JSON,
+		Header: d.Header, Query: d.Query, Path: d.Path, Body: d.Body, Count: d.Count, Bytes: d.Bytes != "", Call: d.Call != "", JSON: d.JSON,
 		Cases: d.Cases, Split: d.Split, Per: max(d.Per, 1), Times: max(d.Times, 1), Min: d.Min, Max: window.MaxUnits,
 		Default: d.Default.Number, DefaultText: d.Default.Text,
 	}
@@ -163,7 +163,7 @@ func (r *reader) source(d *keys.Source, why purpose) (Source, bool) {
 
 // placeOf returns where the value stands.
 func placeOf(d *keys.Source) string {
-	for _, text := range [...]string{d.Header, d.Query, d.Path, d.Body, d.Count, d.Bytes} {
+	for _, text := range [...]string{d.Header, d.Query, d.Path, d.Body, d.Count, d.Bytes, d.Call} {
 		if text != "" {
 			return text
 		}

@@ -28,6 +28,7 @@ type Source struct {
 	Body   string // a member of the JSON body: usage.input_tokens; a | stands between alternatives
 	Count  string // an array of the JSON body: its length
 	Bytes  bool   // the length of the body
+	Call   bool   // the name of the method, for a key
 	Number int64
 
 	JSON  string           // the text is JSON: this member of it
@@ -44,7 +45,7 @@ type Source struct {
 
 // Fixed reports whether a source is a number, whatever the call.
 func (s *Source) Fixed() bool {
-	return s.Header == "" && s.Query == "" && s.Path == "" && s.Body == "" && s.Count == "" && !s.Bytes
+	return s.Header == "" && s.Query == "" && s.Path == "" && s.Body == "" && s.Count == "" && !s.Bytes && !s.Call
 }
 
 // TimeForm is how an upstream writes a time.

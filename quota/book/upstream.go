@@ -173,8 +173,10 @@ func (r *reader) upstream(name string, d *keys.Upstream) (*Upstream, *routeTable
 	u.Refusals = r.refusals(d.Refusals, d)
 	u.RequestBuffer, u.FailedFree, u.Free = d.RequestBuffer, d.Failed == "free", r.free(d.Free, d)
 	for _, pool := range r.names(&d.Pools) {
-		if by := d.Pools[pool].By; by != nil && (by.Header != "" && strings.EqualFold(by.Header, d.APIKey.Header) || by.Query != "" && by.Query == d.APIKey.Query) {
-			r.fault(r.place(by), "by of pool %q reads the API key, which would then be stored and shown; name what stands for it, such as an account", pool)
+		for i := range d.Pools[pool].By {
+			if by := &d.Pools[pool].By[i]; by.Header != "" && strings.EqualFold(by.Header, d.APIKey.Header) || by.Query != "" && by.Query == d.APIKey.Query {
+				r.fault(r.place(by), "by of pool %q reads the API key, which would then be stored and shown; name what stands for it, such as an account", pool)
+			}
 		}
 	}
 	for _, pool := range r.names(&d.Pools) {

@@ -155,7 +155,7 @@ func TestBodyOfARequest(t *testing.T) {
 		"a mark before it":              {"ask", "\xef\xbb\xbf" + `{"model":"big"}`, nil, "map[model:big:1 tokens:100]"},
 		"declared as events":            {"ask", `{"model":"big"}`, []string{"Content-Type", "text/event-stream"}, "map[model:big:1 tokens:100]"},
 		"declared as lines":             {"ask", `{"model":"big"}`, []string{"Content-Type", "application/x-ndjson"}, "map[model:big:1 tokens:100]"},
-		"a form":                        {"ask", "model=big&max=3", []string{"Content-Type", "application/x-www-form-urlencoded"}, "map[model:other:1 tokens:100]"},
+		"a form":                        {"ask", "model=big&max=3", []string{"Content-Type", "application/x-www-form-urlencoded"}, "map[model:big:1 tokens:100]"},
 		"parts":                         {"ask", "--x\r\nContent-Disposition: form-data; name=model\r\n\r\nbig\r\n--x--", []string{"Content-Type", "multipart/form-data; boundary=x"}, "map[model:other:1 tokens:100]"},
 		"gzip":                          {"ask", gzipText(`{"model":"big"}`), []string{"Content-Encoding", "gzip"}, "map[model:big:1 tokens:100]"},
 		"gzip with more behind it":      {"ask", gzipText(`{"model":"big"}`) + "more", []string{"Content-Encoding", "gzip"}, ""},

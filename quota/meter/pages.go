@@ -20,14 +20,21 @@ func (c *call) refusedPool(name string) (quota.Pool, bool) {
 	if pool == nil || pool.By == nil || p.Key != "" {
 		return p, true
 	}
-	by := *pool.By
-	by.DefaultText = ""
-	m := content.Message{Header: c.req.Header, Query: c.req.URL.RawQuery}
+	m := content.Message{Header: c.req.Header, Query: c.req.URL.RawQuery, Call: c.name}
 	if c.method != nil {
 		m.Path = c.segment
 	}
-	r := content.NewSources(&by).Read(m)
-	r.End(false)
-	p.Key, _ = r.Text(0)
-	return p, p.Key != ""
+	parts := make([]string, len(pool.By))
+	for i, by := range pool.By {
+		by.DefaultText = ""
+		r := content.NewSources(&by).Read(m)
+		r.End(false)
+		text, ok := r.Text(0)
+		if !ok {
+			return p, false
+		}
+		parts[i] = text
+	}
+	p.Key = pool.Key(parts)
+	return p, true
 }

@@ -295,3 +295,65 @@ upstreams:
 		t.Errorf("%d, %d and %d were reserved", small, large, third)
 	}
 }
+
+// perCall has limits for each method, and for each method and thing that it changes.
+const perCall = `
+revision: 1
+upstreams:
+  jira:
+    hosts: [api.example.com]
+    refusals: [{status: 429, pools: [bursts], for: 30s}]
+    pools:
+      bursts: {quota: 3, windows: [{per: 1m}], by: {call: method}, keys: {search: 1}}
+      writes: {quota: 2, windows: [{per: 1m}], by: [{call: method}, {path: id, default: none}]}
+    methods:
+      get: {route: "GET /issue/{id}", charge: {bursts: 1}}
+      edit: {route: "PUT /issue/{id}", charge: {bursts: 1, writes: 1}}
+      search: {route: GET /search, charge: {bursts: 1}}
+    default: {"*": {charge: {bursts: 1}}}
+`
+
+// A key may be the method of the call, and have several parts. A refusal shuts the one that the call has.
+func TestKeysOfMethods(t *testing.T) {
+	status := http.StatusOK
+	r := newRig(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }, nil)
+	r.ledger = newLedger(t, perCall, r.clock)
+	r.meter(nil)
+	call := func(verb, path string) string {
+		req, _ := http.NewRequestWithContext(t.Context(), verb, "http://api.example.com"+path, nil)
+		resp, err := r.client.Do(req)
+		var refused *quota.RefusedError
+		switch {
+		case errors.As(err, &refused):
+			return refused.Pool.String()
+		case err != nil:
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return "sent"
+	}
+	for _, c := range []struct{ verb, path, want string }{
+		{"PUT", "/issue/1", "sent"}, {"PUT", "/issue/1", "sent"}, {"PUT", "/issue/1", "jira/writes:edit,1"}, {"PUT", "/issue/2", "sent"}, {"PUT", "/issue/3", "jira/bursts:edit"},
+		{"GET", "/issue/1", "sent"}, {"GET", "/search", "sent"}, {"GET", "/search", "jira/bursts:search"}, {"GET", "/other", "sent"}, {"POST", "/other", "sent"},
+	} {
+		if got := call(c.verb, c.path); got != c.want {
+			t.Errorf("%s %s: %s, want %s", c.verb, c.path, got, c.want)
+		}
+	}
+	r.spentOf(map[string]int64{"jira/bursts:edit": 3, "jira/bursts:get": 1, "jira/bursts:* default": 2, "jira/writes:edit,2": 1})
+	status = http.StatusTooManyRequests
+	call("GET", "/issue/9")
+	status = http.StatusOK
+	if got := call("GET", "/issue/8"); got != "jira/bursts:get" {
+		t.Errorf("a method that was refused: %s", got)
+	}
+	if got := call("POST", "/another"); got != "sent" {
+		t.Errorf("another method: %s", got)
+	}
+	// Without HTTP, the ledger knows the method, and the other parts have their default.
+	if _, err := r.ledger.Reserve(t.Context(), quota.Call{Upstream: "jira", Method: "edit"}); err == nil {
+		t.Error("the ledger let a fourth edit through")
+	} else if refused := (*quota.RefusedError)(nil); !errors.As(err, &refused) || refused.Pool.String() != "jira/bursts:edit" {
+		t.Errorf("a reservation without keys: %v", err)
+	}
+}

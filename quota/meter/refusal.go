@@ -250,6 +250,15 @@ func (no *refusal) when(resp *http.Response, b *body) bool {
 		return no.wait <= longestBlock
 	case rule.For > 0:
 		no.wait = rule.For
+		if value, ok := header(h, "Retry-After-Ms"); ok { // of OpenAI and Azure
+			if _, wait, ok := content.Time(book.SecondsToGo, value); ok {
+				if no.wait = wait / 1000; wait <= 0 { // as soon as possible
+					no.wait = time.Second
+				}
+				no.wait = max(no.wait, time.Millisecond)
+				return true
+			}
+		}
 		if value, ok := header(h, "Retry-After"); ok {
 			if until, wait, ok := instant(value); ok {
 				no.until, no.wait = until, wait

@@ -76,7 +76,7 @@ type Upstream struct {
 	Account       AccountName         `yaml:"account" doc:"Where a request names its account."`
 	Pools         map[string]*Pool    `yaml:"pools" names:"narrow" noun:"pool" print:"block" doc:"The allowances."`
 	Methods       map[string]*Method  `yaml:"methods" names:"wide" noun:"method" short:"cost" doc:"The calls and their prices."`
-	Default       map[string]*Method  `yaml:"default" names:"verb" noun:"default" short:"cost" without:"route" as:"default" doc:"The prices of calls that no method has, by verb. '*' is any other verb."`
+	Default       map[string]*Method  `yaml:"default" names:"verb" noun:"default" short:"cost" without:"route|upgrade" as:"default" doc:"The prices of calls that no method has, by verb. '*' is any other verb."`
 }
 
 // AccountName says where a request names its account. Set one of the fields.
@@ -109,8 +109,8 @@ type Refusal struct {
 	Pools      []string      `yaml:"pools" is:"pool" size:"1..charges" short:"item" noun:"pool" example:"core" doc:"The pools to block, instead of those of the call. For an upstream that refuses for one of several limits."`
 	Pool       PoolName      `yaml:"pool" example:"core|{header: X-RateLimit-Resource}" doc:"The pool to block, if the answer names it. The rule does not match an answer that names no pool."`
 	Until      Time          `yaml:"until" oneof:"until: reset, until: a header with the time" example:"x-ratelimit-reset|{header: X-RateLimit-Reset, as: unix}" doc:"Blocks the pools until their next reset, or until the time in the answer. A pool without a calendar window has no reset, and is blocked for an hour. A header alone may have a time in any form that Retry-After has, or seconds or milliseconds since 1970."`
-	For        time.Duration `yaml:"for" range:"1ms..block" oneof:"for: a duration" example:"30s" doc:"Blocks the pools for this long. A Retry-After header takes precedence."`
-	Limit      Source        `yaml:"limit" example:"{body: error.details.0.metadata.quota_limit_value}" doc:"The upstream's limit, if the answer names it. It holds like the 'limit' of a feedback, in the pools that are blocked."`
+	For        time.Duration `yaml:"for" range:"1ms..block" oneof:"for: a duration" example:"30s" doc:"Blocks the pools for this long. A Retry-After header takes precedence, and Retry-After-Ms, in milliseconds, over that."`
+	Limit      Source        `yaml:"limit" without:"call" example:"{body: error.details.0.metadata.quota_limit_value}" doc:"The upstream's limit, if the answer names it. It holds like the 'limit' of a feedback, in the pools that are blocked."`
 	Credential bool          `yaml:"credential" words:"true" oneof:"credential: true" doc:"The API key is not accepted. No pool is blocked. The caller gets a credential error."`
 }
 
@@ -138,10 +138,10 @@ type PoolName struct {
 // Feedback is what answers report about one pool.
 type Feedback struct {
 	Pool        PoolName `yaml:"pool" example:"requests|{header: X-RateLimit-Resource}" required:"name the pool that it is about" doc:"Required. The pool that the answer reports about, or where the answer names it."`
-	Limit       Source   `yaml:"limit" doc:"The upstream's limit, in place of the quota. A lower one holds until it has not been reported for the length of the window, at least an hour and at most a day. A larger one holds only if the pool has 'limit: learn', until another one is reported."`
-	Remaining   Source   `yaml:"remaining" doc:"The units left of the limit."`
-	Used        Source   `yaml:"used" doc:"The units used of the limit. Write it if the upstream does not report 'remaining'."`
-	UsedPercent Source   `yaml:"used_percent" doc:"The percentage of the limit that is used. Write it if the upstream reports neither 'remaining' nor 'used'."`
+	Limit       Source   `yaml:"limit" without:"call" doc:"The upstream's limit, in place of the quota. A lower one holds until it has not been reported for the length of the window, at least an hour and at most a day. A larger one holds only if the pool has 'limit: learn', until another one is reported."`
+	Remaining   Source   `yaml:"remaining" without:"call" doc:"The units left of the limit."`
+	Used        Source   `yaml:"used" without:"call" doc:"The units used of the limit. Write it if the upstream does not report 'remaining'."`
+	UsedPercent Source   `yaml:"used_percent" without:"call" doc:"The percentage of the limit that is used. Write it if the upstream reports neither 'remaining' nor 'used'."`
 	Reset       Time     `yaml:"reset" doc:"When the upstream's window ends. Units of others count until then. Without it, they count until the end of the calendar period, or for the length of the window."`
 	Per         Span     `yaml:"per" is:"duration" words:"minute|hour|day|week|month" example:"1h" doc:"The window of the pool that this is about. Default: its only one, or its longest."`
 	Refills     bool     `yaml:"refills" doc:"The upstream keeps a bucket that refills, so its reset moves with every answer. The used units then count from now on."`
@@ -175,7 +175,7 @@ type Pool struct {
 	Metric   string          `yaml:"metric" is:"phrase" example:"youtube.googleapis.com/default" doc:"The name under which the upstream itself counts the pool's units. 'ingestor reconcile' compares that count with the ledger. For Google's APIs, it is the name of the quota metric in Cloud Monitoring."`
 	Settle   int64           `yaml:"settle_factor" range:"1..units" assumed:"10" example:"50" doc:"A program over HTTP may settle a call to this many times what it reserved, or to the highest price of a method, whichever is more."`
 	Windows  []Window        `yaml:"windows" size:"1..windows" noun:"window" required:"give it at least one, such as {per: 24h}" doc:"The limits over time. A call must fit all of them."`
-	By       *Source         `yaml:"by" as:"keySource" without:"units|count|bytes|cases|split|per|times|min|max|learn|first" example:"{body: model, default: other}" doc:"The source of the key of a call, for limits per model or per user. Each key has the pool's limits for itself."`
+	By       []Source        `yaml:"by" short:"item" size:"1..4" noun:"key source" as:"keySource" without:"units|count|bytes|cases|split|per|times|min|max|learn|first" example:"{body: model, default: other}|[{call: method}, {path: id, default: none}]" doc:"The source of the key of a call, for limits per model or per user. Each key has the pool's limits for itself. The texts of several sources make one key, with commas between them."`
 	MaxKeys  int64           `yaml:"max_keys" range:"1..10000000" assumed:"100000" example:"100" doc:"The number of keys that are counted separately, of each account. Further keys share one count. It needs 'by'."`
 	Keys     map[string]*Key `yaml:"keys" names:"long" noun:"key" short:"quota" example:"{model-x: 500000}" doc:"Keys with limits of their own. It needs 'by'."`
 	Lease    *Lease          `yaml:"lease" doc:"For a pool with very many calls. Each process takes units from the ledger in blocks, and grants calls from them without asking the ledger. It needs windows of kind ring or calendar. To add it, change its life or remove it, raise the revision."`
@@ -210,13 +210,15 @@ type Method struct {
 	Charge map[string]*Price `yaml:"charge" size:"1..charges" noun:"pool" names:"narrow" example:"{units: 5, searches: 1}" doc:"For a call that charges several pools. It replaces 'pool' and 'cost'."`
 	Outage string            `yaml:"outage" words:"refuse|admit" default:"refuse" doc:"How to treat the call while the ledger cannot be reached."`
 	Source string            `yaml:"source" is:"phrase" example:"price list of 2026-06" doc:"Where the price comes from."`
+
+	Upgrade bool `yaml:"upgrade" doc:"The call may become a WebSocket, as that of a realtime API. Its price is that of the handshake, and its slots of 'in_flight' are taken until the connection ends. Without it, 'ingestor proxy' refuses a WebSocket."`
 }
 
 // Price is what a call costs. It is a Fixed number of units alone, which [Units] returns, or it
 // depends on the request and the answer.
 type Price struct {
 	Fixed    *int64   `alone:"units" range:"0..units"`
-	Estimate []Source `yaml:"estimate" short:"item" size:"1..8" noun:"source" required:"write what to reserve, as in {estimate: {body: max_tokens, default: 4096}}" doc:"The units to reserve before the call, read from the request. Several sources are added up. It never asks for more than the smallest limit of the pool."`
+	Estimate []Source `yaml:"estimate" without:"call" short:"item" size:"1..8" noun:"source" required:"write what to reserve, as in {estimate: {body: max_tokens, default: 4096}}" doc:"The units to reserve before the call, read from the request. Several sources are added up. It never asks for more than the smallest limit of the pool."`
 	Actual   []Source `yaml:"actual" short:"item" size:"1..8" noun:"source" doc:"The real cost of the call, read from the answer. The last value of a stream counts. Several sources are added up. If one is missing, the estimate stands."`
 	Counted  string   `yaml:"counted" words:"start|end" assumed:"start" doc:"When the upstream counts the call: when it starts, or when its answer ends."`
 }
@@ -230,6 +232,7 @@ type Source struct {
 	Body    string           `yaml:"body" is:"member" example:"usage.input_tokens|errors.0.code" doc:"In this member of the JSON body. A number is a place in an array. A vertical bar stands between alternatives: of those that the body has, the last one counts, and of prices in a request the largest."`
 	Count   string           `yaml:"count" is:"member" example:"data" doc:"The length of this array of the JSON body."`
 	Bytes   string           `yaml:"bytes" words:"body" doc:"The length of the body in bytes."`
+	Call    string           `yaml:"call" words:"method" doc:"The name of the call's method in this book. So each method has limits of its own."`
 	JSON    string           `yaml:"json" is:"member" example:"call_count" doc:"The text is JSON itself, and the value is this member of it."`
 	Match   string           `yaml:"match" is:"regexp" example:"'api-usage=([0-9]+)/'" doc:"A regular expression (RE2). The value is its first group, or else the whole match."`
 	Cases   map[string]int64 `yaml:"cases" range:"0..units" size:"1..256" noun:"case" example:"{snippet: 2, id: 0}" doc:"The number that each text stands for."`

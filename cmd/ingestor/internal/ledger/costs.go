@@ -28,6 +28,7 @@ func CostsCommand(a *session.Session) *cobra.Command {
 		Example: `  ingestor costs
   ingestor costs show search.list
   ingestor costs list
+  ingestor costs facts builtin/github
   ingestor costs try search.list --answer answer.txt`,
 		Args: console.Known,
 	}
@@ -78,7 +79,7 @@ call reserves, what its answer settles, and what answers tell about the limits.`
 		c.Flags().BoolVar(&diff, "diff", false, "show only the differences from the book that it extends")
 	}
 	cmd.RunE = show.RunE
-	cmd.AddCommand(show, listCostsCommand(a), tryCommand(a))
+	cmd.AddCommand(show, listCostsCommand(a), factsCommand(a), tryCommand(a))
 	return cmd
 }
 

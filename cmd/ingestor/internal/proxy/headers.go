@@ -42,6 +42,8 @@ func (c *call) removed(name string) bool {
 	case strings.Contains(name, "_"): // servers that get headers as variables read it as the one with dashes
 		name = http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
 		return strings.EqualFold(name, c.upstream.AccountFrom.Header) || strings.EqualFold(name, key.Header) || c.removed(name)
+	case c.upgrades() && (strings.HasPrefix(name, "Sec-Websocket-") || name == "Upgrade" || name == "Connection"): // httputil has left only what an upgrade needs
+		return false
 	case strings.HasPrefix(name, labelPrefix), strings.HasPrefix(name, "Sec-"), strings.HasPrefix(name, "X-Forwarded-"):
 		return true
 	}
@@ -149,7 +151,8 @@ func (h *Handler) answered(resp *http.Response) error {
 	} else {
 		h.told(nil, time.Time{})
 	}
-	if resp.StatusCode == http.StatusSwitchingProtocols {
+	changed := resp.StatusCode == http.StatusSwitchingProtocols
+	if changed && !c.upgrades() {
 		return refusef(http.StatusBadGateway, "upstream", "the upstream changed the protocol")
 	}
 	for name := range resp.Header {
@@ -158,7 +161,7 @@ func (h *Handler) answered(resp *http.Response) error {
 		}
 	}
 	h.signUploads(c, resp)
-	if err := c.readdress(resp); err != nil {
+	if err := c.readdress(resp); err != nil || changed { // the frames of a WebSocket are not text to look through
 		return err
 	}
 	return h.hide(c, resp)

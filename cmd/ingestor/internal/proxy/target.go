@@ -53,9 +53,6 @@ func (c *call) find(costs *book.Book) error {
 		return refusef(http.StatusBadRequest, "request", "the path is not in clean form: write it without //, dots for folders and escaped slashes")
 	}
 	c.upstream = costs.Upstreams[name]
-	if strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
-		return refusef(http.StatusBadRequest, "request", "this proxy does not pass on WebSockets")
-	}
 	if c.upstream == nil || hosted && host == "" || !more {
 		c.upstream = nil
 		return errNoUpstream
@@ -129,8 +126,16 @@ func (c *call) place() error {
 	if needsKey := c.upstream.Key.Header != "" && !c.upstream.Key.Pass; needsKey && !listed {
 		return refusef(http.StatusBadRequest, "unpriced", "the price book lists no method for %s %s, and only listed methods get the key of %s; add one with this route to its methods", c.request.Method, c.path, c.upstream.Name)
 	}
+	if c.upgrades() && (c.match.Method == nil || !c.match.Method.Upgrade) {
+		return refusef(http.StatusBadRequest, "request", "the price book does not say that %s %s may become a WebSocket; if it may, write upgrade: true in its method", c.request.Method, c.path)
+	}
 	c.keyed = listed && !c.upstream.Key.Pass
 	return nil
+}
+
+// upgrades reports whether a program asks for a WebSocket.
+func (c *call) upgrades() bool {
+	return strings.EqualFold(c.request.Header.Get("Upgrade"), "websocket")
 }
 
 // usualHost returns the first host of an upstream that has the path. If the first label of
