@@ -13,6 +13,8 @@ FAULTS ?= 5m
 FORMS ?= bare tools
 # Tests end by themselves. This ends a package that hangs, also on a machine with a load of 10.
 TIMEOUT ?= 40m
+# .ci/run sets it to -vet=off, because make lint vets the same packages.
+VET ?=
 # The commands that tests run, and that a minimal system may lack.
 NEED := redis-server postgresql python3 curl sqlite3
 MODULES := . quota/observe quota/open quota/pgstore quota/meter/grpcmeter ingest cmd/ingestor bench sdktest
@@ -49,13 +51,13 @@ test: ## run all tests with reduced counts; installs the commands that it NEEDs 
 # tests of processes find that others were too slow. Without -v, go test would not say that the
 # clients of npm are not tested.
 test-main:
-	go test -p 3 -timeout $(TIMEOUT) -skip '^TestNodeClients$$' work
+	go test $(VET) -p 3 -timeout $(TIMEOUT) -skip '^TestNodeClients$$' work
 
 test-others:
-	cd bench && go test -timeout $(TIMEOUT) ./...
-	cd sdktest && go test -timeout $(TIMEOUT) ./...
+	cd bench && go test $(VET) -timeout $(TIMEOUT) ./...
+	cd sdktest && go test $(VET) -timeout $(TIMEOUT) ./...
 	log=$$(mktemp) && trap "rm -f $$log" EXIT && \
-		{ go test -timeout $(TIMEOUT) -v -run '^TestNodeClients$$' ./cmd/ingestor/internal/proxy >$$log 2>&1 || { grep -v '^=== ' $$log; false; }; } && \
+		{ go test $(VET) -timeout $(TIMEOUT) -v -run '^TestNodeClients$$' ./cmd/ingestor/internal/proxy >$$log 2>&1 || { grep -v '^=== ' $$log; false; }; } && \
 		grep -e '^ok' -e SKIPPED $$log
 	.ci/race -timeout $(TIMEOUT) -skip '$(ALONE)' $(RACE)
 
@@ -66,7 +68,7 @@ test-browser: ## test the pages of ingestor serve in Debian's chromium; saves pi
 	.ci/need chromium
 	.ci/axe
 	mkdir -p artifacts
-	go test -tags browser -run TestBrowser -parallel 8 -artifacts -outputdir artifacts ./cmd/ingestor/internal/web
+	go test $(VET) -tags browser -run TestBrowser -parallel 8 -artifacts -outputdir artifacts ./cmd/ingestor/internal/web
 
 test-openapi: ## lint openapi.json, and compare answers of ingestor serve with it, with redocly and prism from npm
 	.ci/openapi

@@ -64,7 +64,9 @@ func through(proxies map[string]*redistest.Proxy) func(context.Context, string, 
 }
 
 func TestStoreOnCluster(t *testing.T) {
-	storetest.Run(t, harness(t, dialCluster(t, redis.ClusterOptions{})))
+	h := harness(t, dialCluster(t, redis.ClusterOptions{}))
+	h.Operations = scaled(600, h.Operations) // TestStore makes more with the same scripts
+	storetest.Run(t, h)
 }
 
 func TestClusterSpread(t *testing.T) {

@@ -2,11 +2,13 @@ package sqlitestore_test
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
 
+	"github.com/headroom-quota/headroom/internal/testing/filetest"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/journal"
 	"github.com/headroom-quota/headroom/quota/sqlitestore"
@@ -19,8 +21,20 @@ func TestStore(t *testing.T) { storetest.Run(t, harness(false)) }
 func TestStoreWithAJournal(t *testing.T) {
 	h := harness(true)
 	h.Size = nil // the file is as large as without one
+	if os.Getenv("HEADROOM_SOAK") != "1" {
+		h.Operations = 1000 // TestStore makes more on the same store
+	}
 	storetest.Run(t, h)
 }
+
+var (
+	blank = filetest.Blank{Open: func(path string) (io.Closer, error) {
+		return sqlitestore.Open(context.Background(), path, nil)
+	}}
+	blankJournal = filetest.Blank{Open: func(path string) (io.Closer, error) {
+		return journal.Open(context.Background(), path, "sqlite:"+path)
+	}}
+)
 
 // harness describes stores in files of their own to the suite, with a journal or
 // without one.
@@ -65,7 +79,12 @@ func harness(journaled bool) storetest.Harness {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { os.RemoveAll(dir) })
-			return open(t, filepath.Join(dir, "ledger.db"))
+			path := filepath.Join(dir, "ledger.db")
+			blank.At(t, path)
+			if journaled {
+				blankJournal.At(t, filepath.Join(dir, "journal.db"))
+			}
+			return open(t, path)
 		},
 		SetClock: clock.Move,
 		Share:    func(t testing.TB, s quota.Store) quota.Store { return open(t, pathOf(s)) },

@@ -47,7 +47,8 @@ type Harness struct {
 	Members func(t testing.TB, s quota.Store) int
 
 	// Operations is about how many operations the model test makes. Zero is
-	// 3,000, or 100,000 if HEADROOM_SOAK=1.
+	// 3,000, or 100,000 if HEADROOM_SOAK=1. Without that, a smaller number also makes the
+	// models of keys and of spend smaller, in proportion.
 	Operations int
 }
 
@@ -111,4 +112,13 @@ func scaled(reduced, full int) int {
 		return full
 	}
 	return max(reduced/slower, 1)
+}
+
+// part is [scaled], less the share that Operations leaves out outside a soak.
+func (h Harness) part(reduced, full int) int {
+	n := scaled(reduced, full)
+	if h.Operations > 0 && !soak() {
+		n = min(n, n*h.Operations/scaled(3_000, 100_000))
+	}
+	return n
 }

@@ -22,7 +22,7 @@ func testModelOfKeys(t *testing.T, h Harness) {
 	needClock(t, h)
 	const steps = 100 // of two operations
 	setFlag(t, "rapid.steps", steps)
-	setFlag(t, "rapid.checks", uint64(scaled(2_000, 100_000))/steps/2+1)
+	setFlag(t, "rapid.checks", uint64(h.part(2_000, 100_000))/steps/2+1)
 	seed := suiteSeed(t)
 	var made, again int
 	rapid.Check(t, func(rt *rapid.T) {

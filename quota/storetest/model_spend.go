@@ -22,7 +22,7 @@ func testModelOfSpend(t *testing.T, h Harness) {
 	}
 	const steps = 100
 	setFlag(t, "rapid.steps", steps)
-	setFlag(t, "rapid.checks", uint64(scaled(1_500, 100_000))/steps+1)
+	setFlag(t, "rapid.checks", uint64(h.part(1_500, 100_000))/steps+1)
 	seed := suiteSeed(t)
 	made := 0
 	rapid.Check(t, func(rt *rapid.T) {

@@ -2,6 +2,6 @@
 
 package storetest
 
-// slower is how many times less often a test repeats with -race. SQLite, which is Go here,
-// takes ten times as long then, and a race shows in the first few repetitions.
+// slower is how many times less often a test repeats with -race. Each repetition takes several
+// times as long then, and a race shows in the first few.
 const slower = 4

@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/mod/module"
@@ -97,6 +98,8 @@ type user struct {
 	cache string // what this machine has downloaded before
 }
 
+var downloaded sync.Once
+
 // newUser makes a module whose only source of modules is the proxy, and what this machine has
 // downloaded before.
 func newUser(t *testing.T, proxy, source string) *user {
@@ -104,13 +107,17 @@ func newUser(t *testing.T, proxy, source string) *user {
 	u := &user{t: t, dir: guides.Root, env: []string{"GOWORK=off"}}
 	// go test downloads what it builds here. A user's go command also reads what other systems
 	// build, and the names of all modules.
-	u.gocmd("mod", "download")
-	u.gocmd("list", "-m", "all")
+	downloaded.Do(func() {
+		u.gocmd("mod", "download")
+		u.gocmd("list", "-m", "all")
+	})
 	u.cache = strings.TrimSpace(u.gocmd("env", "GOMODCACHE"))
 	u.dir = t.TempDir()
 	mods := filepath.Join(t.TempDir(), "mod")
+	// With -trimpath, go build reads from its cache what the same version was built to, wherever
+	// its folder is.
 	u.env = []string{
-		"GOWORK=off", "GOFLAGS=-mod=mod -modcacherw", "GOSUMDB=off", "GONOPROXY=", "GOPRIVATE=", "GOVCS=*:off", "GOMODCACHE=" + mods, "GOTOOLCHAIN=local",
+		"GOWORK=off", "GOFLAGS=-mod=mod -modcacherw -trimpath", "GOSUMDB=off", "GONOPROXY=", "GOPRIVATE=", "GOVCS=*:off", "GOMODCACHE=" + mods, "GOTOOLCHAIN=local",
 		"GOPROXY=file://" + filepath.ToSlash(proxy) + ",file://" + filepath.ToSlash(filepath.Join(u.cache, "cache/download")),
 	}
 	for name, text := range map[string]string{"go.mod": "module example.com/user\n\ngo 1.26.0\n", "main.go": source} {
@@ -207,7 +214,7 @@ func TestWhatToDoBeforeTheFirstTag(t *testing.T) {
 			commands = block
 		}
 	}
-	u := newUser(t, proxy(t), opens)
+	u := newUser(t, t.TempDir(), opens) // without a proxy: it takes all from the clone
 	clone, err := filepath.Abs(guides.Root)
 	if err != nil {
 		t.Fatal(err)

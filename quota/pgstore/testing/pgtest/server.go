@@ -57,10 +57,8 @@ func Open(settings ...string) (_ *Server, err error) {
 	if err := own(dir); err != nil {
 		return nil, err
 	}
-	initdb := s.command("initdb", "--pgdata", s.data(), "--username", superuser, "--auth", "trust",
-		"--encoding", "UTF8", "--locale", "C", "--no-sync")
-	if out, err := initdb.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
+	if err := s.prepare(); err != nil {
+		return nil, err
 	}
 	for range 10 { // another process may take the port
 		s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(freePort()))

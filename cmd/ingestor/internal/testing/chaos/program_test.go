@@ -42,7 +42,7 @@ var program = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(folder, "ingestor")
-	build := exec.Command("go", "build", "-ldflags", fmt.Sprintf("-X 'github.com/headroom-quota/headroom/cmd/ingestor/internal/jobs.fleetTiming=%s'", times), "-o", path, "../../../../../cmd/ingestor")
+	build := exec.Command("go", "build", "-ldflags", fmt.Sprintf("-s -w -X 'github.com/headroom-quota/headroom/cmd/ingestor/internal/jobs.fleetTiming=%s'", times), "-o", path, "../../../../../cmd/ingestor")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build ingestor: %w\n%s", err, out)
