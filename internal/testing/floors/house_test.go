@@ -53,6 +53,7 @@ var house = [][]string{
 	{"internal/content"}, // what a price book names in requests and answers
 	{"quota/book"},
 	{"quota/book/keys", "quota/book/builtin"},
+	{"quota/pace"}, // what is learned of limits that nobody publishes
 	{"quota/window"},
 	{"internal/testing/filetest"}, // the tests that every file of SQLite passes
 	{"internal/sqlitefile", "quota/pgstore/pgschema", "internal/svg"},                           // of all who keep a file of SQLite or tables in PostgreSQL; of all who draw
@@ -71,6 +72,7 @@ const program = "cmd/ingestor/internal/"
 // directly or not. A path stands for what is under it too.
 var tenants = map[string][]string{
 	"quota/window":    {},
+	"quota/pace":      {module + "/quota/window"},
 	"internal/svg":    {},
 	"quota/book":      {module + "/quota/window", module + "/quota/book/keys", "github.com/goccy/go-yaml"},
 	"quota/book/keys": {module + "/quota/window"},
