@@ -1,0 +1,417 @@
+// Package pace learns a limit that nobody publishes, from which calls were refused.
+//
+// It needs no shape of a window, only how many units pass in a second: it sends evenly at the
+// rate that was measured last. After a refusal it stops, lets what is in flight end, and probes
+// with one call at a time until one passes. Such a stretch is an episode. Its end measures the rate
+// anew: what was accepted since an earlier end, over the time since then. From there the rate
+// rises along a cubic that is flat near the measured rate.
+//
+// The state is a struct of numbers that a store can keep. Time is an argument, and there are no
+// locks: whoever keeps the state changes it as a whole.
+package pace
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// Bounds are what is known of a limit before anything was learned.
+type Bounds struct {
+	From float64 // units in a second at first
+	To   float64 // never faster
+	Obey bool    // believe each wait that the upstream names
+}
+
+// State is what was learned of one limit. Its zero value has learned nothing. Rates are units a
+// second, and an instant of 0 is none.
+type State struct {
+	Latest window.Instant `json:"at"`    // the latest instant seen
+	Began  window.Instant `json:"began"` // when the first call was asked for
+	Total  float64        `json:"total"` // units that were accepted
+	Said   int64          `json:"said"`  // calls that were refused
+
+	Next   window.Instant `json:"next"`   // the earliest instant of the next call
+	Flight []Sent         `json:"flight"` // the calls in flight, in the order in which they were sent
+	Slow   float64        `json:"slow"`   // seconds that slow calls take
+
+	Turns int64   `json:"turns"` // episodes that have ended
+	Ends  []End   `json:"ends"`  // the ends of the last ones
+	N     float64 `json:"n"`     // units accepted since the last end
+	N0    float64 `json:"n0"`    // after so many of them the rate is the measured one again
+	Rate0 float64 `json:"r0"`    // the rate right after the last end
+	Rate  float64 `json:"rm"`    // the measured rate; 0: none yet
+	Back  float64 `json:"d"`     // how far the rate falls at an end, as a share
+	Gap   float64 `json:"gap"`   // after an end the next call waits for so many units
+	Avg   float64 `json:"avg"`   // refusals of an episode, on average
+	Cycle float64 `json:"cycle"` // seconds from the last end but one to the last one
+	Low   int64   `json:"low"`   // the last episodes before which hardly any call was accepted
+	Young int64   `json:"young"` // episodes since the rate was last unknown
+
+	Open   window.Instant `json:"open"`   // when the episode began that has not ended
+	Said0  int64          `json:"said0"`  // refusals in it
+	Failed int64          `json:"failed"` // probes that were refused in it
+	Probe  window.Instant `json:"probe"`  // when the probe was sent that is in flight
+	No     window.Instant `json:"no"`     // when a probe was refused last
+	After  window.Instant `json:"after"`  // the earliest instant of the next probe
+	Named  window.Instant `json:"named"`  // the end of the wait that the upstream named
+
+	Trust  Trust `json:"trust"`  // in such waits
+	Tested int64 `json:"tested"` // the number of the episode that tested it last
+}
+
+// Sent is a call in flight.
+type Sent struct {
+	At    window.Instant `json:"t"`
+	Units float64        `json:"u"`
+}
+
+// End is the end of an episode.
+type End struct {
+	At    window.Instant `json:"t"`
+	Total float64        `json:"n"`
+}
+
+// Trust says whether the waits that an upstream names were true.
+type Trust int
+
+// A wait is tested before it is believed.
+const (
+	Untested Trust = iota
+	Believed
+	Ignored
+)
+
+const (
+	maxEnds = 32
+	// maxFlight bounds the calls in flight that are known. The oldest are forgotten first.
+	maxFlight = 48
+	// leastProbe is the shortest wait before a probe.
+	leastProbe = 150 * time.Millisecond
+	// testAgain is how many episodes pass until waits that were false are tested again.
+	testAgain = 8
+	// slowest is how many times slower than at first the rate may become.
+	slowest = 100
+	// young is how many episodes it takes until refusals are as rare as they are to be.
+	young = 8
+	// perRefusal is the share of calls that the rule accepts to be refused.
+	perRefusal = .0024
+)
+
+// Send asks whether a call of some units may be sent now. If it may, wait is zero, and the call
+// is in flight until [State.Accepted], [State.Refused] or [State.Unsent] is told its instant.
+// Otherwise it says when to ask again; an answer may make that earlier.
+func (s *State) Send(b Bounds, now window.Instant, units float64) (sent window.Instant, wait time.Duration) {
+	now = s.enter(now)
+	if s.Open != 0 {
+		switch {
+		case len(s.Flight) > 0:
+			return 0, s.patience()
+		case now < s.After:
+			return 0, s.After.Sub(now)
+		}
+		s.Probe = s.sent(now, units)
+		return s.Probe, 0
+	}
+	if now < s.Next {
+		return 0, s.Next.Sub(now)
+	}
+	rate := s.RateNow(b)
+	s.Next = max(s.Next, later(now, -.5/rate))
+	s.Next = later(s.Next, units/rate)
+	return s.sent(now, units), 0
+}
+
+// enter brings the state to an instant: time does not move back. A clock that was set back by more
+// than a minute moves all instants with it.
+func (s *State) enter(now window.Instant) window.Instant {
+	if s.Began == 0 {
+		s.Began, s.Latest = now, now
+	}
+	if back := s.Latest.Sub(now); back > time.Minute {
+		s.move(now - s.Latest)
+	}
+	s.Latest = max(s.Latest, now)
+	life := s.life()
+	s.Flight = slices.DeleteFunc(s.Flight, func(f Sent) bool {
+		lost := s.Latest.Sub(f.At) > life
+		if lost && f.At == s.Probe {
+			s.Probe = 0
+		}
+		return lost
+	})
+	return s.Latest
+}
+
+// move moves all instants.
+func (s *State) move(by window.Instant) {
+	for _, at := range []*window.Instant{&s.Latest, &s.Began, &s.Next, &s.Open, &s.Probe, &s.After, &s.Named, &s.No} {
+		if *at != 0 {
+			*at += by
+		}
+	}
+	for i := range s.Flight {
+		s.Flight[i].At += by
+	}
+	for i := range s.Ends {
+		s.Ends[i].At += by
+	}
+}
+
+// life is how long a call may be in flight: a process that ends does not say that its calls did.
+func (s *State) life() time.Duration { return max(5*time.Second, seconds(4*s.Slow)) }
+
+// patience is when to ask again if an answer must come first.
+func (s *State) patience() time.Duration {
+	return min(max(seconds(s.Slow/4), 10*time.Millisecond), time.Second)
+}
+
+func (s *State) sent(now window.Instant, units float64) window.Instant {
+	if n := len(s.Flight); n > 0 && s.Flight[n-1].At >= now {
+		now = s.Flight[n-1].At + 1 // no two are alike
+	}
+	if len(s.Flight) >= maxFlight {
+		s.Flight = slices.Delete(s.Flight, 0, len(s.Flight)-maxFlight+1)
+	}
+	s.Flight = append(s.Flight, Sent{now, units})
+	return now
+}
+
+// RateNow is the rate at which calls are sent now, in units a second.
+func (s *State) RateNow(b Bounds) float64 {
+	rate := b.From + s.N*math.Ln2 // doubled each second
+	if s.Rate > 0 {
+		switch u := s.N / max(s.N0, 1); {
+		case u < 1:
+			rate = s.Rate - (s.Rate-s.Rate0)*cube(1-u)
+		default:
+			most := 4.
+			if s.Young < young { // it may have been measured while a window was full
+				most = 1000
+			}
+			rate = s.Rate * min(most, 1+.03*cube(u-1))
+		}
+	}
+	return min(max(rate, b.From/slowest), max(b.To, b.From))
+}
+
+// answered takes a call out of those in flight, and reports its units and whether it was known.
+func (s *State) answered(sent window.Instant) (units float64, known bool) {
+	i := slices.IndexFunc(s.Flight, func(f Sent) bool { return f.At == sent })
+	if i < 0 {
+		return 0, false
+	}
+	units = s.Flight[i].Units
+	s.Flight = slices.Delete(s.Flight, i, i+1)
+	return units, true
+}
+
+// took notes how long a call took.
+func (s *State) took(sent, now window.Instant) {
+	d := now.Sub(sent).Seconds()
+	s.Slow = max(d, s.Slow+(d-s.Slow)/64)
+}
+
+// Unsent says that a call was never sent.
+func (s *State) Unsent(b Bounds, sent, now window.Instant) {
+	s.enter(now)
+	units, known := s.answered(sent)
+	if sent == s.Probe {
+		s.Probe = 0
+	}
+	if known && s.Open == 0 {
+		s.Next = later(s.Next, -units/s.RateNow(b))
+	}
+}
+
+// Accepted says that the upstream has accepted a call.
+func (s *State) Accepted(b Bounds, sent, now window.Instant, units float64) {
+	now = s.enter(now)
+	if _, known := s.answered(sent); known {
+		s.took(sent, now)
+	}
+	s.N += units
+	s.Total += units
+	if s.Open != 0 && sent == s.Probe {
+		s.end(b, now)
+	}
+}
+
+// Refused says that the upstream has refused a call, and which wait it has named, if any.
+func (s *State) Refused(b Bounds, sent, now window.Instant, named time.Duration) {
+	now = s.enter(now)
+	if _, known := s.answered(sent); known {
+		s.took(sent, now)
+	}
+	s.Said++
+	switch n := len(s.Ends); {
+	case s.Open != 0 && sent == s.Probe:
+		s.Said0++
+		s.Failed++
+		s.Probe, s.No = 0, now
+		s.name(b, now, named)
+		s.After = max(s.After, later(now, s.pause(now)))
+	case s.Open != 0:
+		s.Said0++
+		s.name(b, now, named)
+	case n > 0 && sent < s.Ends[n-1].At: // it belongs to the last episode
+	default:
+		s.Open, s.Said0, s.Failed, s.Probe, s.Named, s.No = now, 1, 0, 0, 0, 0
+		s.After = later(now, s.leastPause())
+		s.name(b, now, named)
+	}
+}
+
+// pause is how long to wait for the next probe, in seconds.
+func (s *State) pause(now window.Instant) float64 {
+	el := now.Sub(s.Open).Seconds()
+	return max(s.leastPause(), min(el, max(.05*s.Cycle, .2*el)))
+}
+
+// leastPause is the shortest pause before a probe, in seconds.
+func (s *State) leastPause() float64 {
+	least := leastProbe.Seconds()
+	if s.Rate > 0 {
+		least = max(least, .5/s.Rate)
+	}
+	return least
+}
+
+// name notes the wait that an upstream names. It is believed only after it was tested: a probe
+// before its end is refused, and one after it passes. Now and then it is tested again.
+func (s *State) name(b Bounds, now window.Instant, named time.Duration) {
+	if named <= 0 {
+		return
+	}
+	at := now.Add(named)
+	if s.Named == 0 {
+		s.Named = at
+	}
+	if b.Obey || s.Trust == Believed && s.Turns%testAgain != 0 {
+		s.After = max(s.After, at)
+	}
+}
+
+// judge judges the wait that was named in an episode that ends now.
+func (s *State) judge(now window.Instant) {
+	if s.Named == 0 {
+		return
+	}
+	whole := s.Named.Sub(s.Open).Seconds()
+	early := s.Named.Sub(now).Seconds()
+	switch {
+	case early > max(.1*whole, .2), s.No > s.Named: // accepted clearly earlier, or refused after it
+		s.Trust, s.Tested = Ignored, s.Turns
+	case s.Trust == Untested && s.Failed > 0, s.Trust == Ignored && s.Turns-s.Tested >= testAgain:
+		s.Trust, s.Tested = Believed, s.Turns
+	}
+}
+
+// end ends an episode with a probe that has passed.
+func (s *State) end(b Bounds, now window.Instant) {
+	s.judge(now)
+	s.Turns++
+	s.Young++
+	meas, accepted := s.measured(now)
+	rate := s.RateNow(b)
+	if s.Turns == 1 {
+		s.Avg, s.Back, s.Gap = 1, .1, 3
+		if s.Rate = meas; s.short() {
+			s.Rate = max(meas, rate/2)
+		}
+		s.N, s.N0 = 25*s.Rate, max(25*s.Rate, 1)
+	}
+	s.Avg += .25 * (float64(s.Said0) - s.Avg)
+	s.careful()
+	target, weight := meas, min(1, (accepted+20)/400)
+	switch late := s.N > 1.5*s.N0; {
+	case s.short() && s.N < s.N0/2:
+		target, weight = max(min(meas, rate), rate*(1-s.Back)), .5
+	case s.short(): // it was hardly too fast
+		target, weight = max(meas, rate), 1
+	case late && rate > meas: // the limit has risen, and most was measured before that
+		target, weight = min(math.Sqrt(meas*rate), 2*meas), 1
+	}
+	s.Rate += (target - s.Rate) * weight
+	s.drop(now)
+	s.Rate0 = min(max(meas, .5*s.Rate), (1-s.Back)*s.Rate)
+	s.N0 = max(s.Avg/perRefusal, accepted/4, 15*s.Rate)
+	if s.Young < young {
+		s.N0 = max(10, s.N0*float64(s.Young*s.Young)/(young*young))
+	}
+	last := s.Began
+	if n := len(s.Ends); n > 0 {
+		last = s.Ends[n-1].At
+	}
+	s.Cycle = now.Sub(last).Seconds()
+	s.Ends = append(s.Ends, End{now, s.Total})
+	if len(s.Ends) > maxEnds {
+		s.Ends = slices.Delete(s.Ends, 0, len(s.Ends)-maxEnds)
+	}
+	s.N, s.Open, s.Probe, s.Named = 0, 0, 0, 0
+	s.Next = later(now, s.Gap/max(s.Rate, b.From/slowest))
+}
+
+// short reports whether there was room at once in the episode that ends.
+func (s *State) short() bool { return s.Failed < 2 }
+
+// measured returns the rate at which units were accepted since an earlier end, and how many
+// were. After a long episode the time ends with the last probe that was refused: there may have
+// been room since then, and a rate that is too high costs less than one that is too low.
+func (s *State) measured(now window.Instant) (rate, accepted float64) {
+	from := End{At: s.Began}
+	for i := len(s.Ends) - 1; i >= 0; i-- {
+		if from = s.Ends[i]; s.Total-from.Total >= 100 || len(s.Ends)-i >= 4 {
+			break
+		}
+	}
+	until := now
+	if !s.short() {
+		until = s.No
+	}
+	accepted = s.Total - from.Total
+	return accepted / max(until.Sub(from.At).Seconds(), .001), accepted
+}
+
+// careful falls farther, and waits longer at first, the sooner the refusal came.
+func (s *State) careful() {
+	if s.N < s.N0/2 {
+		s.Back = min(.4, 1.25*s.Back)
+	} else {
+		s.Back = max(.005, .8*s.Back)
+	}
+	if s.N < s.N0/10 {
+		s.Gap = min(.15*s.N0, 2*s.Gap)
+	} else {
+		s.Gap = max(3, s.Gap/2)
+	}
+}
+
+// drop lowers the rate by a lot if, after the first episode, hardly any call was accepted
+// between two of them: the burst of a bucket has ended, and was no rate.
+func (s *State) drop(now window.Instant) {
+	if s.N >= min(s.N0/20, 20) {
+		s.Low = 0
+		return
+	}
+	s.Low++
+	n := len(s.Ends) - 2
+	if s.Low < 2 || s.Low != s.Turns-1 {
+		return
+	}
+	if n >= 0 {
+		local := (s.Total - s.Ends[n].Total) / max(now.Sub(s.Ends[n].At).Seconds(), .001)
+		s.Rate = min(s.Rate, max(2*local, s.Rate/4))
+	}
+	s.Gap, s.Back, s.Young, s.Avg = 3, max(s.Back, .1), 1, min(s.Avg, 4)
+}
+
+func cube(x float64) float64 { return x * x * x }
+
+func later(at window.Instant, s float64) window.Instant { return at.Add(seconds(s)) }
+
+func seconds(s float64) time.Duration {
+	return time.Duration(min(s, 1e9) * float64(time.Second))
+}

@@ -1,0 +1,266 @@
+package pace
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+const second = window.Instant(time.Second / time.Microsecond)
+
+// rig sends as fast as the rule allows, with up to width calls in flight, to an upstream that
+// decides when a call arrives.
+type rig struct {
+	State
+	bounds   Bounds
+	now      window.Instant
+	rng      *rand.Rand
+	takes    func(at window.Instant) bool
+	named    time.Duration
+	width    int
+	calls    []call
+	accepted int
+	refused  int
+}
+
+type call struct {
+	sent, ends window.Instant
+	ok         bool
+}
+
+func newRig(seed uint64, takes func(window.Instant) bool) *rig {
+	return &rig{bounds: Bounds{From: 2, To: 1e6}, now: 1_700_000_000 * second, rng: rand.New(rand.NewPCG(seed, 1)), takes: takes, width: 14}
+}
+
+// run runs for a while.
+func (r *rig) run(d time.Duration) {
+	for until := r.now.Add(d); r.now < until; {
+		for i := 0; i < len(r.calls); i++ {
+			if c := r.calls[i]; c.ends <= r.now {
+				r.calls = append(r.calls[:i], r.calls[i+1:]...)
+				i--
+				if c.ok {
+					r.accepted++
+					r.Accepted(r.bounds, c.sent, r.now, 1)
+				} else {
+					r.refused++
+					r.Refused(r.bounds, c.sent, r.now, r.named)
+				}
+			}
+		}
+		for len(r.calls) < r.width {
+			sent, wait := r.Send(r.bounds, r.now, 1)
+			if wait > 0 {
+				break
+			}
+			took := 50*time.Millisecond + time.Duration(r.rng.Int64N(int64(150*time.Millisecond)))
+			r.calls = append(r.calls, call{sent, r.now.Add(took), r.takes(r.now)})
+		}
+		r.now = r.now.Add(5 * time.Millisecond)
+	}
+}
+
+// fixed is an upstream with a limit per window of a minute.
+func fixed(limit *int) func(window.Instant) bool {
+	used, minute := 0, window.Instant(0)
+	return func(at window.Instant) bool {
+		if m := at / (60 * second); m != minute {
+			minute, used = m, 0
+		}
+		if used >= *limit {
+			return false
+		}
+		used++
+		return true
+	}
+}
+
+// bucket is an upstream with a bucket of a burst that refills at a rate.
+func bucket(rate, burst float64) func(window.Instant) bool {
+	level, last := burst, window.Instant(0)
+	return func(at window.Instant) bool {
+		if last != 0 {
+			level = min(burst, level+at.Sub(last).Seconds()*rate)
+		}
+		if last = at; level < 1 {
+			return false
+		}
+		level--
+		return true
+	}
+}
+
+func between(t *testing.T, what string, got, least, most float64) {
+	t.Helper()
+	if got < least || got > most {
+		t.Errorf("%s is %.4f, want %.4f to %.4f", what, got, least, most)
+	}
+}
+
+func TestLearnsALimitAndItsChanges(t *testing.T) {
+	for seed := range uint64(5) {
+		limit := 1200
+		r := newRig(seed, fixed(&limit))
+		r.run(5 * time.Minute)
+		r.accepted, r.refused = 0, 0
+		r.run(20 * time.Minute)
+		between(t, "the share of the limit that was used", float64(r.accepted)/(20*1200), .93, 1.01)
+		between(t, "the share that was refused", float64(r.refused)/float64(r.accepted), 0, .006)
+
+		limit = 600
+		r.run(6 * time.Minute)
+		r.accepted, r.refused = 0, 0
+		r.run(20 * time.Minute)
+		between(t, "the share of half the limit", float64(r.accepted)/(20*600), .93, 1.01)
+		between(t, "the share that was refused then", float64(r.refused)/float64(r.accepted), 0, .006)
+
+		limit = 1200
+		r.run(15 * time.Minute)
+		r.accepted = 0
+		r.run(20 * time.Minute)
+		between(t, "the share of the limit that has returned", float64(r.accepted)/(20*1200), .9, 1.01)
+	}
+}
+
+func TestTheBurstOfABucketIsNoRate(t *testing.T) {
+	r := newRig(1, bucket(1, 1000))
+	r.run(10 * time.Minute)
+	between(t, "the calls that passed at first", float64(r.accepted), 1500, 1600)
+	between(t, "the refusals until the rate was known", float64(r.refused), 1, 120)
+	r.accepted, r.refused = 0, 0
+	r.run(2 * time.Hour)
+	between(t, "the share of what it refills", float64(r.accepted)/7200, .97, 1.01)
+	between(t, "the share that was refused", float64(r.refused)/7200, 0, .006)
+}
+
+// Calls whose process ended are in flight for seconds, not for ever: the probe goes after that.
+func TestCallsThatNeverEndHoldNobodyUp(t *testing.T) {
+	limit := 1200
+	r := newRig(1, fixed(&limit))
+	r.run(5 * time.Minute)
+	for range 8 {
+		for { // they are sent, and nobody says how they ended
+			if _, wait := r.Send(r.bounds, r.now, 1); wait == 0 {
+				break
+			}
+			r.now += second / 100
+		}
+	}
+	r.accepted = 0
+	r.run(10 * time.Minute)
+	between(t, "the share of the limit that was used", float64(r.accepted)/(10*1200), .9, 1.01)
+	if n := len(r.Flight); n > r.width {
+		t.Errorf("%d calls are in flight, at most %d can be", n, r.width)
+	}
+}
+
+func TestALostProbeIsFollowedByAnother(t *testing.T) {
+	var s State
+	b, now := Bounds{From: 10, To: 100}, 1_700_000_000*second
+	sent, wait := s.Send(b, now, 1)
+	if wait != 0 {
+		t.Fatalf("the first call waits %s", wait)
+	}
+	s.Refused(b, sent, now+second, 0)
+	now += 10 * second
+	lost, wait := s.Send(b, now, 1)
+	if wait != 0 || s.Probe != lost {
+		t.Fatalf("the probe waits %s", wait)
+	}
+	if _, wait = s.Send(b, now+second, 1); wait == 0 {
+		t.Fatal("a second call goes beside the probe")
+	}
+	now += 60 * second
+	if _, wait = s.Send(b, now, 1); wait != 0 {
+		t.Fatalf("a minute later the next probe still waits %s", wait)
+	}
+}
+
+func TestACallThatWasNotSentCostsNothing(t *testing.T) {
+	var s State
+	b, now := Bounds{From: .1, To: 100}, 1_700_000_000*second
+	first, _ := s.Send(b, now, 1)
+	_, before := s.Send(b, now, 1)
+	s.Unsent(b, first, now)
+	if len(s.Flight) != 0 || s.N != 0 {
+		t.Errorf("%d calls are in flight, and %g were accepted; want none", len(s.Flight), s.N)
+	}
+	if _, after := s.Send(b, now, 1); before == 0 || after != 0 {
+		t.Errorf("the next call waits %s before it was given back, and %s after", before, after)
+	}
+}
+
+// A clock that steps back by a little stands still; one that was wrong by hours takes what was
+// learned along.
+func TestClocksThatStepBack(t *testing.T) {
+	for _, back := range []time.Duration{10 * time.Second, 5 * time.Hour} {
+		limit := 1200
+		r := newRig(3, fixed(&limit))
+		r.run(10 * time.Minute)
+		r.calls = nil // of a process that has ended
+		rate := r.State.Rate
+		r.now = r.now.Add(-back)
+		r.accepted = 0
+		r.run(10 * time.Minute)
+		between(t, "the rate, as a share of that before", r.State.Rate/rate, .5, 1.5)
+		between(t, "after "+back.String()+", the share of the limit that was used", float64(r.accepted)/(10*1200), .85, 1.01)
+	}
+}
+
+// A wait that is not true is not waited for, and one that is true is.
+func TestWaitsThatAreNamed(t *testing.T) {
+	limit := 1200
+	r := newRig(1, fixed(&limit))
+	r.named = time.Hour
+	r.run(5 * time.Minute)
+	if r.accepted = 0; r.Trust != Ignored {
+		t.Errorf("an hour is believed (%d), though calls passed before", r.Trust)
+	}
+	r.run(10 * time.Minute)
+	between(t, "the share of the limit that was used", float64(r.accepted)/(10*1200), .9, 1.01)
+
+	var s State
+	b, now := Bounds{From: 10, To: 100, Obey: true}, 1_700_000_000*second
+	sent, _ := s.Send(b, now, 1)
+	s.Refused(b, sent, now, time.Hour)
+	if _, wait := s.Send(b, now, 1); wait != time.Hour {
+		t.Errorf("it obeys, and waits %s, want an hour", wait)
+	}
+}
+
+func TestCallsWaitForMoreUnits(t *testing.T) {
+	var s State
+	b, now := Bounds{From: 1, To: 1}, 1_700_000_000*second
+	if _, wait := s.Send(b, now, 10); wait != 0 {
+		t.Fatalf("the first call waits %s", wait)
+	}
+	if _, wait := s.Send(b, now, 1); wait != 9500*time.Millisecond {
+		t.Errorf("after ten units at one a second the next call waits %s, want 9.5s", wait)
+	}
+}
+
+// What is kept is small, and comes back as it was.
+func TestStateIsSmall(t *testing.T) {
+	limit := 1200
+	r := newRig(1, fixed(&limit))
+	r.width = 100
+	r.run(3 * time.Hour)
+	text, err := json.Marshal(r.State)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if most := 4 << 10; len(text) > most {
+		t.Errorf("the state takes %d bytes, at most %d are wanted", len(text), most)
+	}
+	var back State
+	if err := json.Unmarshal(text, &back); err != nil {
+		t.Fatal(err)
+	}
+	a, w := r.Send(r.bounds, r.now, 1)
+	if b, v := back.Send(r.bounds, r.now, 1); a != b || w != v {
+		t.Errorf("after a restart, the next call is %d %s, want %d %s", b, v, a, w)
+	}
+}
