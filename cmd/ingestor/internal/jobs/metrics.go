@@ -7,6 +7,7 @@ import (
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/metrics"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
 	"github.com/headroom-quota/headroom/ingest/fleet"
@@ -45,5 +46,6 @@ func (m metricsFile) write(w *works) error {
 		src.Fleet = b
 	}
 	measured.SetSources(src)
+	measured.Judge(verdict.NewReader(&verdict.Options{Clock: w.clock, MaxAge: w.settings.MaxAge}))
 	return measured.WriteFile(string(m))
 }

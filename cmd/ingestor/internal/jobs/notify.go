@@ -15,6 +15,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/notify"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
 	"github.com/headroom-quota/headroom/ingest/fleet"
@@ -28,7 +29,8 @@ const (
 
 // watcher returns what tells people of the ledger and the jobs, by the settings in force.
 func watcher(a *session.Session, once bool, inForce func() *works) (*notify.Watcher, error) {
-	c := inForce().catalog
+	first := inForce()
+	c := first.catalog
 	var board *fleet.Board
 	if shared, is := c.(*pgcatalog.Catalog); is {
 		var err error
@@ -36,14 +38,15 @@ func watcher(a *session.Session, once bool, inForce func() *works) (*notify.Watc
 			return nil, err
 		}
 	}
+	facts := verdict.NewReader(&verdict.Options{Clock: first.clock, MaxAge: first.settings.MaxAge, Writes: true, Folders: first.settings.Folders()})
 	return notify.New(c, func() notify.Inputs {
 		w := inForce()
 		src := &view.Sources{Ledger: w.ledger, Catalog: c, Runner: w.runner, Jobs: w.settings.List()}
 		if board != nil { // else src.Fleet would not be nil
 			src.Fleet = board
 		}
-		return notify.Inputs{Targets: w.settings.Notify, Sources: src, State: w.settings.State}
-	}, &notify.Options{Clock: inForce().clock, Log: a.Log, Once: once}), nil
+		return notify.Inputs{Targets: w.settings.Notify, Sources: src, Facts: facts}
+	}, &notify.Options{Clock: first.clock, Log: a.Log, Once: once}), nil
 }
 
 // lookOnce tells people what needs them after runs. A program that has been told to stop does so, too.
