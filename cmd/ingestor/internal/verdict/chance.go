@@ -21,12 +21,13 @@ type chance struct {
 	limit   int64              // of it, for the class of the job
 	until   time.Time          // the job cannot start before, or zero
 	blocked bool
+	idle    bool // the first call would be refused, but there may be none
 	never   bool // the limit of its class is below the cost of its first call
 }
 
 // enough reports whether the units left pay for the whole run.
 func (c *chance) enough() bool {
-	return c.pool == nil || c.window == nil || c.free >= c.job.CostIn(c.pool.Pool.String())
+	return !c.idle && (c.pool == nil || c.window == nil || c.free >= c.job.CostIn(c.pool.Pool.String()))
 }
 
 // shut reports whether the first call would be refused.
@@ -36,9 +37,6 @@ func (c *chance) shut() bool { return !c.until.IsZero() || c.never }
 func (s *State) chanceOf(j *Job) chance {
 	c := chance{job: j}
 	c.at, c.resumes = j.Start(s.Now)
-	if j.Cost.Runs > 0 && j.Cost.Units == 0 { // as those of retention that find nothing too old
-		return c
-	}
 	for _, name := range j.Pools() {
 		u := s.Pool(name)
 		if u == nil {
@@ -50,6 +48,9 @@ func (s *State) chanceOf(j *Job) chance {
 		for i := range u.Allowances {
 			c.consider(u, &u.Allowances[i], s.limit(u, i, j), j.first[name])
 		}
+	}
+	if j.Cost.Unknown || j.Cost.Runs > 0 && j.Cost.Units == 0 { // as that of retention, which may find nothing too old
+		c.idle, c.until = c.shut() && !c.never, time.Time{}
 	}
 	return c
 }

@@ -108,6 +108,8 @@ func (s *State) judgeRuns(all []chance) Verdict {
 		v.More = append(v.More, Say(other.job.Name, " can start at ", s.Moment(other.at)))
 		v.names = []string{next.job.Name}
 		return v
+	case next.idle:
+		return Verdict{Level: warn, Word: "Available in part", Says: s.sayOf(next, "can start, and do what needs no call"), about: next, More: []Sentence{Say(next.why())}}
 	case !next.enough():
 		return Verdict{Level: warn, Word: "Available in part", Says: s.sayOf(next, "can start but not finish"), about: next, More: []Sentence{
 			Say(next.needs(), ". ", next.left()), Say("The rest resumes by itself"),
