@@ -5,10 +5,14 @@ import (
 	"errors"
 )
 
+// ReadyID is the id of the token that [Ledger.Ready] asks a store to settle. A store whose
+// disk may be full tries a write for it.
+const ReadyID = "ready"
+
 // Ready returns nil if the ledger can take reservations. It is for health checks, and
-// changes nothing: the store is asked to settle a reservation that nobody made. For that
+// changes no count: the store is asked to settle a reservation that nobody made. For that
 // a store waits for its lock as for a reservation, so Ready notices a file that another
-// process has locked.
+// process has locked, and a disk that is full.
 func (l *Ledger) Ready(ctx context.Context) error {
 	const op = "ask whether the ledger can be written"
 	if err := tooLate(ctx, op); err != nil {
@@ -22,7 +26,7 @@ func (l *Ledger) Ready(ctx context.Context) error {
 	if len(keys) == 0 {
 		return nil // the price book has no upstream
 	}
-	_, err := l.store.Settle(ctx, Token{Upstream: keys[0].upstream, Account: keys[0].account, ID: "ready"}, nil)
+	_, err := l.store.Settle(ctx, Token{Upstream: keys[0].upstream, Account: keys[0].account, ID: ReadyID}, nil)
 	if errors.Is(err, ErrNoReceipt) {
 		return nil
 	}

@@ -82,7 +82,7 @@ func (k *Kind) Fault(doing, path string, err error) error {
 	case nil, context.Canceled, context.DeadlineExceeded: //nolint:errorlint // as they are
 		return err
 	}
-	if remedy := k.remedy(Code(err)); remedy != "" {
+	if remedy := k.remedy(code(err)); remedy != "" {
 		return fmt.Errorf("%s %s: %s: %w", doing, path, remedy, err)
 	}
 	return fmt.Errorf("%s %s: %w", doing, path, err)

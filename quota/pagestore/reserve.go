@@ -102,6 +102,11 @@ func (w *work) record(tx Tx, j *job) (err error) {
 }
 
 func (w *work) settle(tx Tx, j *job) error {
+	if on, can := tx.(Prober); can && j.token.ID == quota.ReadyID {
+		if err := w.wrote(on.Probe()); err != nil {
+			return err
+		}
+	}
 	got, part, err := w.receiptOf(tx, &j.token)
 	if err != nil {
 		return err

@@ -41,6 +41,15 @@ func TestWithoutTheRightToWrite(t *testing.T) {
 	})
 }
 
+// ready asks what a health check asks.
+func ready(s *Store) error {
+	_, err := s.Settle(context.Background(), quota.Token{Upstream: "youtube", Account: quota.DefaultAccount, ID: quota.ReadyID}, nil)
+	if errors.Is(err, quota.ErrNoReceipt) {
+		return nil
+	}
+	return err
+}
+
 func TestFullDisk(t *testing.T) {
 	fill := func(t *testing.T, s *Store) (granted int, err error) {
 		for ; granted < 100_000; granted++ {
@@ -95,11 +104,15 @@ func TestFullDisk(t *testing.T) {
 		if granted == 0 {
 			t.Error("nothing was granted before")
 		}
+		filetest.Says(t, ready(s), "write to "+s.file.Path, "the disk is full")
 		if used := used(t, s); used != int64(granted) { // it can be read
 			t.Errorf("%d units are used, want %d", used, granted)
 		}
 		if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT, "size=8m"); err != nil {
 			t.Fatal(err)
+		}
+		if err := ready(s); err != nil {
+			t.Error(err)
 		}
 		after(t, s, granted)
 		if err := s.Close(); err != nil {

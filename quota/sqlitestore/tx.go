@@ -73,6 +73,9 @@ func (t *tx) Load(*pagestore.Scope) error { return nil }
 // Now implements [pagestore.Tx].
 func (t *tx) Now() time.Time { return t.now }
 
+// Probe implements [pagestore.Prober].
+func (t *tx) Probe() error { return t.file.TryWrite() }
+
 func (t *tx) reads() bool { return t.Session != t.file.Writer }
 
 // End implements [pagestore.Tx].

@@ -15,6 +15,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/notify"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 )
 
 // How long a process that ends waits for pings, and one that ends its runs for its ledger and for targets.
@@ -25,11 +26,13 @@ const (
 
 // watcher returns what tells people of the ledger and the jobs, by the settings in force.
 func watcher(a *session.Session, once bool, inForce func() *works) *notify.Watcher {
-	return notify.New(inForce().catalog, func() notify.Inputs {
+	first := inForce()
+	facts := verdict.NewReader(&verdict.Options{Clock: first.clock, MaxAge: first.settings.MaxAge, Writes: true, Folders: first.settings.Folders()})
+	return notify.New(first.catalog, func() notify.Inputs {
 		w := inForce()
 		src := w.sources()
-		return notify.Inputs{Targets: w.settings.Notify, Sources: &src, State: w.settings.State}
-	}, &notify.Options{Clock: inForce().clock, Log: a.Log, Once: once})
+		return notify.Inputs{Targets: w.settings.Notify, Sources: &src, Facts: facts}
+	}, &notify.Options{Clock: first.clock, Log: a.Log, Once: once})
 }
 
 // lookOnce tells people what needs them after runs. A program that has been told to stop does so, too.

@@ -149,7 +149,7 @@ func tellDays(a *session.Session, o *plan.Options) (end func()) {
 func writePlan(s *console.Sheet, p *plan.Plan) {
 	s.Line("%s", s.In(console.Faint, fmt.Sprintf("%s to %s, %d runs, %s calls", console.Stamp(p.From), console.Stamp(p.Until), p.Runs, view.Number(p.Calls))))
 	poolDays(s, p)
-	verdict(s, p)
+	whether(s, p)
 	deferredTable(s, p)
 	staleTable(s, p)
 	comparedTable(s, p)
@@ -192,8 +192,8 @@ func numberOrBlank(n int64) string {
 	return view.Number(n)
 }
 
-// verdict says whether the plan fits.
-func verdict(s *console.Sheet, p *plan.Plan) {
+// whether says whether the plan fits.
+func whether(s *console.Sheet, p *plan.Plan) {
 	switch f := p.First; {
 	case p.Impossible != "": // the error of the command says so
 	case f == nil:

@@ -21,6 +21,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/traces"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/fleet"
 	"github.com/headroom-quota/headroom/ingest/youtube"
@@ -290,6 +291,9 @@ func runDaemon(ctx context.Context, a *session.Session, s *settings.Settings, jo
 	defer cancel(nil)
 	var side sync.WaitGroup
 	side.Go(func() { watcher(a, false, works.Load).Run(ctx) })
+	if opened.fleet == nil { // the daemons of a fleet have a table
+		side.Go(func() { verdict.Beats(ctx, opened.catalog, opened.clock, a.Log) })
+	}
 	defer func() { cancel(nil); side.Wait() }()
 	if opened.fleet != nil {
 		go verifyLater(ctx, a, opened, cancel)

@@ -11,7 +11,7 @@ import (
 
 // Metrics from the catalog.
 var (
-	catalogUp = gauge("ingestor_catalog_up", "Whether the catalog could be read.")
+	catalogUp = gauge("ingestor_catalog_up", "Whether the catalog could be read, and written by the server.")
 
 	runState   = gauge("ingestor_run_state", "Whether the job's last run is in this state.", "job", "state")
 	runUnits   = gauge("ingestor_run_units", "Units that the job's last run spent.", "job")

@@ -11,7 +11,7 @@ import (
 
 // Metrics from the ledger. Upstream, account and pool together name a pool.
 var (
-	ledgerUp     = gauge("headroom_ledger_up", "Whether the ledger answered.")
+	ledgerUp     = gauge("headroom_ledger_up", "Whether the ledger answered, and could be written by the server.")
 	bookRevision = gauge("headroom_book_revision", "The revision of the price book in use.")
 
 	poolBlocked      = gauge("headroom_pool_blocked", "Whether the pool is shut, by the upstream or by a person.", "upstream", "account", "pool")

@@ -24,6 +24,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/observe/prom"
@@ -47,6 +48,7 @@ type Options struct {
 type Metrics struct {
 	*prom.Decisions
 	sources atomic.Pointer[view.Sources]
+	facts   atomic.Pointer[verdict.Reader]
 	state   *prometheus.Registry // from the ledger, the catalog and the fleet
 	process *prometheus.Registry // of this process
 	away    turnedAway
@@ -90,6 +92,9 @@ func (m *Metrics) SetSources(src view.Sources) {
 	}
 }
 
+// Judge has the next scrapes say what a verdict says, from these facts.
+func (m *Metrics) Judge(facts *verdict.Reader) { m.facts.Store(facts) }
+
 // maxScrapes bounds how many answers with chosen metrics are made at once; further scrapes of
 // that kind get status 503.
 const maxScrapes = 40
@@ -126,8 +131,11 @@ func (s state) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
+// verdictLevel is for one alert that is about everything.
+var verdictLevel = gauge("ingestor_verdict", "Whether the verdict of the first page is of this level: good, warn (look soon) or bad (runs cannot do their work).", "level")
+
 // Collect implements [prometheus.Collector]. If the ledger or the catalog cannot be read,
-// all its metrics are missing and it is reported as down.
+// all its metrics are missing and it is reported as down. One that cannot be written is reported as down, too.
 func (s state) Collect(to chan<- prometheus.Metric) {
 	src := s.sources.Load()
 	if src == nil {
@@ -138,6 +146,19 @@ func (s state) Collect(to chan<- prometheus.Metric) {
 	type source struct {
 		up   *prometheus.Desc
 		read func(context.Context, *view.Sources) (readings, error)
+	}
+	stuck := map[string]error{}
+	if facts := s.facts.Load(); facts != nil && src.Catalog != nil {
+		is := facts.Read(ctx, src)
+		stuck["ledger"], stuck["catalog"] = is.Stuck, is.Unkept
+		var found readings
+		now := is.Verdict().Level
+		for _, level := range []view.Level{view.Good, view.Warn, view.Bad} {
+			found.add(verdictLevel, truth(level == now), string(level))
+		}
+		for _, one := range found {
+			to <- one
+		}
 	}
 	sources := map[string]source{"ledger": {ledgerUp, readLedger}}
 	if src.Catalog != nil {
@@ -160,6 +181,9 @@ func (s state) Collect(to chan<- prometheus.Metric) {
 			up := 1.0
 			if err != nil {
 				s.log.Warn("metrics: the "+name+" cannot be read", "error", err)
+				up = 0
+			} else if stuck[name] != nil {
+				s.log.Warn("metrics: the "+name+" cannot be written", "error", stuck[name])
 				up = 0
 			}
 			found.add(source.up, up)

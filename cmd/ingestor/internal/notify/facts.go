@@ -1,26 +1,22 @@
 package notify
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
-	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
-	"github.com/headroom-quota/headroom/internal/sqlitefile"
+	"github.com/headroom-quota/headroom/ingest/fleet"
 	"github.com/headroom-quota/headroom/quota"
 )
 
 const (
 	shortest = time.Hour // of a window that is told of
 	slack    = 5         // percent of a limit that must come back before it is over
-	fewBytes = 256 << 20 // that a disk must have left
 )
 
 // found are facts, and what else would be known.
@@ -42,42 +38,51 @@ func (f *found) knows(key string) bool {
 	return f.known[first+"/"]
 }
 
-// look finds the facts of now. What cannot be read leaves open what was known of it.
-func look(ctx context.Context, src *view.Sources, state string, shares []int, now time.Time) *found {
+// find finds the facts that people are told of. What could not be read leaves open what was known of it.
+func find(is *verdict.State, folders []string, shares []int) *found {
 	f := &found{known: map[string]bool{}}
-	f.ledger(ctx, src, shares, now)
-	for _, j := range src.Jobs {
-		f.job(ctx, src, j, now)
+	f.ledger(is, shares)
+	if is.Unread == nil {
+		for _, j := range is.Jobs {
+			f.job(j)
+		}
+		f.daemon(is)
 	}
-	f.fleet(ctx, src)
-	f.disk(state)
+	f.fleet(is)
+	for _, folder := range folders {
+		f.known[diskKey(folder)] = true
+	}
+	for _, d := range is.Disks {
+		f.add(Disk, 0, diskKey(d.Folder), "On %s: %s", here(), d)
+	}
 	return f
 }
 
-func (f *found) ledger(ctx context.Context, src *view.Sources, shares []int, now time.Time) {
-	all, err := src.Ledger.View().Usage(ctx, "", "")
-	if ctx.Err() != nil {
-		return
-	}
+func diskKey(folder string) string { return "disk/" + here() + ":" + folder }
+
+func (f *found) ledger(is *verdict.State, shares []int) {
 	key := "ledger/" + here() // another machine may reach it
 	f.known[key] = true
-	if err != nil {
-		what := "The ledger cannot be read, so calls are refused or counted later: %v"
-		if _, lost := errors.AsType[*quota.ForgottenError](err); lost {
-			what = "%v"
-		}
-		f.add(Ledger, 0, key, what, err)
+	switch _, lost := errors.AsType[*quota.ForgottenError](is.Outage); {
+	case lost:
+		f.add(Ledger, 0, key, "%v", is.Outage)
+	case is.Outage != nil:
+		f.add(Ledger, 0, key, "The ledger cannot be read, so calls are refused or counted later: %v", is.Outage)
+	case is.Stuck != nil:
+		f.add(Ledger, 0, key, "The ledger cannot be written, so calls are refused or counted later: %v", is.Stuck)
+	}
+	if is.Outage != nil {
 		return
 	}
-	least := cheapest(src.Ledger.Book())
-	for i := range all {
-		u := &all[i]
+	least := cheapest(is.Book)
+	for i := range is.Pools {
+		u := &is.Pools[i]
 		pool := u.Pool.String()
 		f.known["blocked/"+pool], f.known["gone/"+pool] = true, true
 		for _, share := range shares {
 			f.known[shareKey(pool, share)] = true
 		}
-		if u.Blocked.After(now) {
+		if u.Blocked.After(is.Now) {
 			f.add(Blocked, 0, "blocked/"+pool, "%s is blocked until %s by the %s: %s", pool, moment(u.Blocked), who(u), u.Reason)
 		}
 		w := fullest(u)
@@ -145,73 +150,50 @@ func who(u *quota.Usage) string {
 	return "hand of a person"
 }
 
-// job looks at the last run of a job, and at the one that is due.
-func (f *found) job(ctx context.Context, src *view.Sources, j *ingest.Job, now time.Time) {
-	runs, err := src.Catalog.Runs(ctx, catalog.RunsQuery{Job: j.Name, Limit: 2, Made: true, Bare: true})
-	if err != nil {
+// job looks at the last run of a job that ended, and at the one that is due.
+func (f *found) job(j *verdict.Job) {
+	f.known["missed/"+j.Name] = true
+	if !j.Missed.IsZero() && j.Last != nil { // else it may be new
+		f.add(Missed, 0, "missed/"+j.Name, "%s was due at %s, and no run has started. Check that ingestor run, or its timer, is up", j.Name, moment(j.Missed))
+	}
+	if j.Last == nil || j.Last.State == catalog.Running {
 		return
 	}
 	f.known["run/"+j.Name] = true
-	i := slices.IndexFunc(runs, func(r catalog.RunRecord) bool { return r.State != catalog.Running })
-	if i >= 0 && runs[i].State == catalog.Failed {
-		whole, err := src.Catalog.Runs(ctx, catalog.RunsQuery{Job: j.Name, Before: runs[i].ID + 1, Limit: 1})
-		if err == nil && len(whole) == 1 {
-			runs[i] = whole[0]
-		}
-		f.add(Run, 0, "run/"+j.Name, "The last run of %s failed: %s", j.Name, view.Why(&runs[i]))
+	if j.Last.State == catalog.Failed {
+		f.add(Run, 0, "run/"+j.Name, "The last run of %s failed: %s", j.Name, view.Why(j.Last))
 	}
-	why, due, err := src.Runner.Due(ctx, j)
-	if err != nil {
+}
+
+// daemon looks for a daemon that is gone. Those of a fleet have a table.
+func (f *found) daemon(is *verdict.State) {
+	if is.Fleet != nil || is.Unseen != nil {
 		return
 	}
-	f.known["missed/"+j.Name] = true
-	if due && len(runs) > 0 && view.Missed(j, &runs[0], why.Scheduled, now) {
-		f.add(Missed, 0, "missed/"+j.Name, "%s was due at %s, and no run has started. Check that ingestor run, or its timer, is up", j.Name, moment(why.Scheduled))
+	f.known["daemon"] = true
+	if gone := is.Gone(); gone != nil {
+		f.add(Daemon, 0, "daemon", "The daemon on %s (process %d) has been silent since %s, and nobody runs the jobs. To start one: ingestor run", gone.Host, gone.PID, moment(gone.At))
 	}
 }
 
 // fleet looks for what stops the daemons.
-func (f *found) fleet(ctx context.Context, src *view.Sources) {
-	if src.Fleet == nil {
-		return
+func (f *found) fleet(is *verdict.State) {
+	var locks []fleet.Lock
+	if locked, some := errors.AsType[*fleet.LockedError](is.Unseen); some { // the rest cannot be read
+		f.known["lock/"] = true
+		locks = locked.Locks
 	}
-	locks, err := src.Fleet.Locks(ctx)
-	if err != nil {
-		return
+	if is.Fleet != nil {
+		f.known["lock/"], f.known["daemon/"] = true, true
+		locks = is.Fleet.Locks
+		for i := range is.Fleet.Daemons {
+			if d := &is.Fleet.Daemons[i]; !d.Alive() {
+				f.add(Daemon, 0, "daemon/"+d.ID, "The daemon %s has been silent since %s. Look whether its machine is up: ingestor fleet", d.ID, moment(d.SeenAt))
+			}
+		}
 	}
-	f.known["lock/"] = true
 	for _, l := range locks {
 		f.add(Daemon, 0, "lock/"+l.Table, "%s", l)
-	}
-	daemons, err := src.Fleet.Daemons(ctx)
-	if err != nil {
-		return
-	}
-	f.known["daemon/"] = true
-	for i := range daemons {
-		if d := &daemons[i]; !d.Alive() {
-			f.add(Daemon, 0, "daemon/"+d.ID, "The daemon %s has been silent since %s. Look whether its machine is up: ingestor fleet", d.ID, moment(d.SeenAt))
-		}
-	}
-}
-
-// disk looks at the room for the files of this machine.
-func (f *found) disk(state string) {
-	key := "disk/" + here() + ":" + state
-	for {
-		left, known := sqlitefile.Room(state)
-		if known {
-			f.known[key] = true
-			if left < fewBytes {
-				f.add(Disk, 0, key, "The disk of %s on %s has only %d MiB left", state, here(), left>>20)
-			}
-			return
-		}
-		above := filepath.Dir(state) // it is made when it is needed
-		if above == state {
-			return
-		}
-		state = above
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
@@ -107,11 +108,11 @@ func newRig(t *testing.T, targets map[string]Target) *rig {
 		t.Fatal(fault)
 	}
 	runner := ingest.NewRunner(config, r.ledger, r.catalog, nil, nil, &ingest.Options{Clock: r.clock})
-	r.inputs = Inputs{Targets: targets, State: t.TempDir(), Sources: &view.Sources{Ledger: r.ledger, Catalog: r.catalog, Runner: runner, Jobs: config.List()}}
+	r.inputs = Inputs{Targets: targets, Facts: verdict.NewReader(&verdict.Options{Clock: r.clock, Writes: true, Folders: []string{t.TempDir()}}), Sources: &view.Sources{Ledger: r.ledger, Catalog: r.catalog, Runner: runner, Jobs: config.List()}}
 	return r
 }
 
-func (r *rig) watcher(slates Slates) *Watcher {
+func (r *rig) watcher(slates verdict.Slates) *Watcher {
 	return New(slates, func() Inputs { return r.inputs }, &Options{Clock: r.clock, Log: slog.New(slog.DiscardHandler)})
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -14,15 +13,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 )
-
-// Slates is where processes share what they have told: a catalog.
-type Slates interface {
-	Slate(ctx context.Context, name string) (text string, version int64, err error)
-	SetSlate(ctx context.Context, name, text string, version int64) (written bool, err error)
-}
 
 // name is that of the slate.
 const name = "notices"
@@ -31,7 +25,7 @@ const name = "notices"
 type Inputs struct {
 	Targets map[string]Target
 	Sources *view.Sources
-	State   string // the folder of what this machine keeps
+	Facts   *verdict.Reader
 }
 
 // Options are the options of a [Watcher]; nil is valid.
@@ -44,7 +38,7 @@ type Options struct {
 
 // Watcher tells people what needs them.
 type Watcher struct {
-	slates Slates
+	slates verdict.Slates
 	inputs func() Inputs
 	clock  quota.Clock
 	log    *slog.Logger
@@ -59,7 +53,7 @@ type Watcher struct {
 }
 
 // New returns a watcher.
-func New(slates Slates, inputs func() Inputs, o *Options) *Watcher {
+func New(slates verdict.Slates, inputs func() Inputs, o *Options) *Watcher {
 	if o == nil {
 		o = &Options{}
 	}
@@ -100,10 +94,12 @@ func (w *Watcher) Look(ctx context.Context) {
 			shares = append(shares, s)
 		}
 	}
-	bounded, cancel := context.WithTimeout(ctx, sendWithin)
-	now := w.clock.Now()
-	f := look(bounded, in.Sources, in.State, shares, now)
-	cancel()
+	is := in.Facts.Read(ctx, in.Sources)
+	if ctx.Err() != nil {
+		return
+	}
+	now := is.Now
+	f := find(is, in.Facts.Folders, shares)
 	w.confirm(f.facts)
 	var mine []message
 	var lost []*message
@@ -179,21 +175,11 @@ func (w *Watcher) sent(ctx context.Context, m *message, err error) {
 
 // change changes the slate. Another process may write at the same time.
 func (w *Watcher) change(ctx context.Context, do func(*slate) bool) error {
-	for range 20 {
-		text, version, err := w.slates.Slate(ctx, name)
-		if err != nil {
-			return err
-		}
+	return verdict.Change(ctx, w.slates, name, func(text string) (string, bool) {
 		s := read(text)
-		if !do(s) {
-			return nil
-		}
-		written, err := w.slates.SetSlate(ctx, name, s.String(), version)
-		if err != nil || written {
-			return err
-		}
-	}
-	return errors.New("other processes write all the time")
+		changed := do(s)
+		return s.String(), changed
+	})
 }
 
 // Test sends a message of no consequence to a target.
@@ -208,7 +194,7 @@ type Shown struct {
 }
 
 // Show returns the events that last, and the targets that do not answer.
-func Show(ctx context.Context, slates Slates) (s Shown, err error) {
+func Show(ctx context.Context, slates verdict.Slates) (s Shown, err error) {
 	text, _, err := slates.Slate(ctx, name)
 	if err != nil {
 		return s, err

@@ -29,6 +29,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/refusals"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/guard"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
@@ -140,16 +141,17 @@ func serveAPI(a *session.Session, cmd *cobra.Command) (err error) {
 		proxied = func(next *settings.Settings) (func(), error) { return reloadedProxy(a, h, s, next) }
 	}
 	var inForce atomic.Pointer[notify.Inputs]
-	noting := func(s *settings.Settings, src *web.Sources) {
-		inForce.Store(&notify.Inputs{Targets: s.Notify, Sources: &src.Sources, State: s.State})
-	}
-	noting(s, &src)
 	clock := a.Clock
 	if shared, is := src.Catalog.(*pgcatalog.Catalog); is { // the clock of those who tell, too
 		if clock, err = fleet.NewClock(ctx, shared); err != nil {
 			return errors.Join(session.UnopenedDatabase(err), closeAll(others), l.Close())
 		}
 	}
+	facts := verdict.NewReader(&verdict.Options{Clock: clock, MaxAge: s.MaxAge, Writes: true, Folders: s.Folders()})
+	noting := func(s *settings.Settings, src *web.Sources) {
+		inForce.Store(&notify.Inputs{Targets: s.Notify, Sources: &src.Sources, Facts: facts})
+	}
+	noting(s, &src)
 	watching, unwatch := context.WithCancel(ctx)
 	var side sync.WaitGroup
 	side.Go(func() {
@@ -302,7 +304,7 @@ func newServer(a *session.Session, s *settings.Settings, src web.Sources, measur
 		return nil, console.Config(err)
 	}
 	server, err := web.New(src, &web.Options{
-		Clock: a.Clock, Log: a.Log, Metrics: measured, Tracer: a.Traces, MaxAge: s.MaxAge,
+		Clock: a.Clock, Log: a.Log, Metrics: measured, Tracer: a.Traces, MaxAge: s.MaxAge, Folders: s.Folders(),
 		TrustedProxies: proxies, AnyHost: public && len(s.Hosts) == 0 && len(proxies) == 0, Hosts: s.Hosts,
 		XRateLimit: s.XRateLimit, Refused: refused, Budgets: budgets, Connections: b.web,
 	})

@@ -61,6 +61,18 @@ func (s *Settings) Allowance() int64 {
 	return -1
 }
 
+// Folders are those whose disks hold what this machine keeps.
+func (s *Settings) Folders() []string {
+	all := []string{s.State}
+	if file := s.LedgerFile(); file != "" {
+		all = append(all, filepath.Dir(file))
+	}
+	if s.Database == "" {
+		all = append(all, filepath.Dir(s.Catalog))
+	}
+	return all
+}
+
 // LedgerAddress returns the address of the ledger. Behind PgBouncer in transaction mode, a ledger in
 // PostgreSQL must not keep statements between transactions.
 func (s *Settings) LedgerAddress() string {

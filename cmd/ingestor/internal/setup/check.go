@@ -113,7 +113,7 @@ func check(a *session.Session, cmd *cobra.Command, call bool) (err error) {
 		checkBook(f, s)
 		staleUpstreams(a, f, s)
 		l, clocks := checkLedger(ctx, a, f, s, &done)
-		clocks = append(clocks, checkCatalog(ctx, a, f, s, &done)...)
+		clocks = append(clocks, checkCatalog(ctx, a, f, s, l, &done)...)
 		f.checkClocks(clocks)
 		if s.Book.Upstreams[settings.Metered] != nil {
 			checkKeys(ctx, f, s)

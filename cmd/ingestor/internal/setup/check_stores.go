@@ -138,7 +138,7 @@ func checkJournal(ctx context.Context, a *session.Session, f *findings, l *quota
 }
 
 // checkCatalog checks the catalog, and returns the clock of its database, if it is in one.
-func checkCatalog(ctx context.Context, a *session.Session, f *findings, s *settings.Settings, done *console.Closers) []clock {
+func checkCatalog(ctx context.Context, a *session.Session, f *findings, s *settings.Settings, l *quota.Ledger, done *console.Closers) []clock {
 	if s.NoCatalog() != nil {
 		f.ok("catalog", "%s does not exist yet; the first run creates it", s.Catalog)
 		return nil
@@ -168,7 +168,27 @@ func checkCatalog(ctx context.Context, a *session.Session, f *findings, s *setti
 	f.fault("ledger", checkShared(ctx, a, f, s, c))
 	clocks, err := f.checkFleet(ctx, s, c)
 	f.fault("catalog", err)
+	if l != nil && err == nil {
+		f.fault("jobs", f.judge(ctx, a, s, l, c))
+	}
 	return clocks
+}
+
+// judge adds the verdict of the first page. What other findings say better is left to them.
+func (f *findings) judge(ctx context.Context, a *session.Session, s *settings.Settings, l *quota.Ledger, c session.AnyCatalog) error {
+	if len(s.List()) == 0 {
+		return nil
+	}
+	v, err := a.Verdict(ctx, s, l, c)
+	if err != nil {
+		return err
+	}
+	say := f.warn
+	if v.Level == view.Good {
+		say = f.ok
+	}
+	say("jobs", "%s: %s", v.Word, strings.Join(append([]string{v.Says}, v.More...), ". "))
+	return nil
 }
 
 // clock is the clock of a server, as this machine sees it.

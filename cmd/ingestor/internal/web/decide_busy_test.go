@@ -38,13 +38,15 @@ func TestALockedLedgerIsAnOutage(t *testing.T) {
 			t.Errorf("/readyz: %s, %s", a.Status, a.body)
 		}
 	}
+	ready(http.StatusOK)
 	before := version(t, db)
 	ready(http.StatusOK)
 	if after := version(t, db); after != before {
-		t.Error("a probe writes to the ledger")
+		t.Error("a second probe within ten seconds writes to the ledger, too")
 	}
 	_, err = db.ExecContext(t.Context(), "BEGIN IMMEDIATE")
 	r.Must(err)
+	r.Clock.Set(r.Clock.Now().Add(11 * time.Second))
 
 	ready(http.StatusServiceUnavailable)
 	r.refuse(http.StatusServiceUnavailable, "outage", "/v1/reserve", `{"method": "item.get"}`)
@@ -53,6 +55,7 @@ func TestALockedLedgerIsAnOutage(t *testing.T) {
 	}
 	_, err = db.ExecContext(t.Context(), "ROLLBACK")
 	r.Must(err)
+	r.Clock.Set(r.Clock.Now().Add(2 * time.Second))
 	ready(http.StatusOK)
 	if v := r.grant(`{"method": "item.get"}`); v.Outage {
 		t.Errorf("admitted unseen by a ledger that is there: %s", encoded(t, v))

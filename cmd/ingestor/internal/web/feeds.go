@@ -9,20 +9,21 @@ import (
 	"strings"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
-
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 )
 
-// quota returns the state of the pools.
+// quota returns the state of the pools, and the verdict of the first page.
 func (s *Server) quota(r *http.Request) (any, error) {
 	all, err := s.current().Ledger.View().Usage(r.Context(), "", "")
 	if err != nil {
 		return nil, err
 	}
 	return struct {
-		Pools []view.Pool `json:"pools"`
-	}{view.Pools(all)}, nil
+		Pools   []view.Pool   `json:"pools"`
+		Verdict *verdict.Said `json:"verdict"`
+	}{view.Pools(all), s.standing(r.Context()).Verdict().Said()}, nil
 }
 
 // regions returns how fresh the charts are.

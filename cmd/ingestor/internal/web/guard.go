@@ -63,18 +63,20 @@ func (s *Server) recovered(next http.Handler) http.Handler {
 // may ask for any, because they ask for an address, and learn next to nothing. Prometheus may
 // ask for any address.
 func (s *Server) ownHost(next http.Handler) http.Handler {
-	if s.anyHost {
-		return next
-	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		named := func(host string) bool { return strings.EqualFold(host, hostname(r.Host)) }
 		probes := r.URL.Path == "/livez" || r.URL.Path == "/readyz" || r.URL.Path == "/metrics" && isAddress(r.Host)
-		if !loopback(r.Host) && !slices.ContainsFunc(s.hosts, named) && !probes {
+		if !s.isOurs(r.Host) && !probes {
 			s.fail(w, r, &problem.Problem{Status: http.StatusMisdirectedRequest, Detail: "this server answers only requests to localhost and to the hosts that its setting hosts names"})
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// isOurs reports whether a host is this machine or one of the settings.
+func (s *Server) isOurs(host string) bool {
+	named := func(of string) bool { return strings.EqualFold(of, hostname(host)) }
+	return s.anyHost || loopback(host) || slices.ContainsFunc(s.hosts, named)
 }
 
 // byAddress refuses requests for host names that the settings do not name: a page of another

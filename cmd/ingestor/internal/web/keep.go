@@ -107,6 +107,9 @@ type shelf struct {
 // before anything else is read.
 func (s *Server) shelfOf(r *http.Request, brief bool) *shelf {
 	src := s.current()
+	if brief {
+		_, _ = s.facts.Try(r.Context(), &src.Sources) // the page says what is wrong
+	}
 	p := &shelf{in: src.kept, version: kept.Version{s.acted.Load()}, key: r.URL.EscapedPath() + "?" + r.URL.RawQuery}
 	c, is := src.Catalog.(versioned)
 	if !is && !brief {

@@ -36,7 +36,7 @@ func (s *Server) table() []route {
 
 		{"GET /metrics", s.scraped(), unlimited},
 		{"GET /livez", s.api(s.live), unlimited},
-		{"GET /readyz", s.api(s.ready), unlimited},
+		{"GET /readyz", s.api(s.ready, "jobs"), unlimited},
 
 		{"POST /v1/reserve", s.decision("", s.reserve), unlimited},
 		{"POST /v1/settle", s.decision(access.Reserve, s.settle), unlimited},

@@ -20,6 +20,7 @@ import (
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/metrics"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/refusals"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/guard"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/kept"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/pages"
@@ -60,6 +61,8 @@ type Options struct {
 	Budgets access.Budgets
 	// MaxAge is the age above which a chart is stale; zero is DefaultMaxAge.
 	MaxAge time.Duration
+	// Folders are those whose disks must not be full.
+	Folders []string
 	// TrustedProxies are the proxies whose header on the client's address counts,
 	// X-Forwarded-For. The host is always that of the request, which a proxy must pass on.
 	// Empty trusts none.
@@ -104,6 +107,10 @@ type Server struct {
 	alone      bool // it is for probes and metrics only
 	anyHost    bool
 	hosts      []string
+	facts      *verdict.Reader
+	asked      sync.Mutex // guards what probes were told last
+	stood      *verdict.State
+	stoodOf    *Sources
 	board      *pages.Board
 	handler    http.Handler
 
@@ -143,12 +150,14 @@ func New(src Sources, o *Options) (*Server, error) {
 	if s.tracer == nil {
 		s.tracer = untraced{}
 	}
+	s.facts = verdict.NewReader(&verdict.Options{Clock: s.clock, MaxAge: s.maxAge, Timeout: s.timeouts.Query, Writes: true, Folders: o.Folders})
 	s.board = pages.New(func() view.Sources { return s.current().Sources }, &pages.Options{
-		Clock: s.clock, Log: s.log, MaxAge: s.maxAge, Timeout: s.timeouts.Query, Searching: s.searching, Operated: s.operated, Keep: s.keepPage,
+		Clock: s.clock, Log: s.log, Facts: s.facts, Searching: s.searching, Operated: s.operated, Keep: s.keepPage,
 	})
 	if s.metrics == nil {
 		s.metrics = metrics.New(&metrics.Options{Log: s.log})
 	}
+	s.metrics.Judge(s.facts)
 	if err := s.Update(src, src.Ledger.Book()); err != nil {
 		return nil, err
 	}
@@ -165,6 +174,7 @@ func New(src Sources, o *Options) (*Server, error) {
 func NewProbes(l *quota.Ledger, o *Options) *Server {
 	s := &Server{clock: o.Clock, log: o.Log, metrics: o.Metrics, timeouts: o.Timeouts.complete(), hosts: o.Hosts, alone: true}
 	s.complaints = guard.NewComplaints(s.clock)
+	s.facts = verdict.NewReader(&verdict.Options{Clock: s.clock, Timeout: readyWithin, Writes: true, Folders: o.Folders})
 	src := Sources{Sources: view.Sources{Ledger: l}}
 	s.sources.Store(&src)
 	s.metrics.SetSources(src.Sources)

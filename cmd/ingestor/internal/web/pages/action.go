@@ -43,7 +43,7 @@ func (s *state) limitsToSet() (all []action) {
 	if !s.limits {
 		return nil
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.book.Families)) {
+	for _, name := range slices.Sorted(maps.Keys(s.Book.Families)) {
 		if len(all) < mostLines {
 			for _, do := range []string{"limit", "unlimit"} {
 				a := linkTo(do, url.Values{"family": {name}})
@@ -165,7 +165,7 @@ func (b *Board) form(w http.ResponseWriter, r *http.Request, v url.Values, statu
 	target := view.Plain(a.target(v))
 	p := &actPage{
 		Page: s.page(a.title+a.of+" "+target, "/", false), Action: name, Button: a.title, Of: a.of, Means: a.means, Target: target,
-		Form: newForm(s.now), Problem: problem, Command: quoted(a.command(v)),
+		Form: newForm(s.Now), Problem: problem, Command: quoted(a.command(v)),
 	}
 	for _, set := range []string{"pool", "job", "work", "family"} {
 		if v.Get(set) != "" {
@@ -210,7 +210,7 @@ func (b *Board) Act(w http.ResponseWriter, r *http.Request, who string) {
 		return
 	}
 	src := b.sources()
-	err := b.withTimeout(r.Context(), func(ctx context.Context) error { return a.do(ctx, &src, v, who) })
+	err := b.facts.Within(r.Context(), func(ctx context.Context) error { return a.do(ctx, &src, v, who) })
 	target, command := view.Plain(a.target(v)), view.Plain(quoted(a.command(v)))
 	if err != nil {
 		b.log.Warn("an action of a person failed", "who", who, "action", name, "target", target, "error", err)
@@ -218,7 +218,7 @@ func (b *Board) Act(w http.ResponseWriter, r *http.Request, who string) {
 		return
 	}
 	b.log.Info("a person acted", "who", who, "action", name, "target", target, "command", command)
-	err = b.withTimeout(context.WithoutCancel(r.Context()), func(ctx context.Context) error {
+	err = b.facts.Within(context.WithoutCancel(r.Context()), func(ctx context.Context) error {
 		return src.Catalog.Note(ctx, &catalog.Action{Who: who, What: name, Target: target, Detail: command})
 	})
 	if err != nil {

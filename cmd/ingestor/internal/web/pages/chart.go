@@ -45,11 +45,11 @@ func (b *Board) Region(w http.ResponseWriter, r *http.Request) {
 			p.Feed = &f
 		}
 	}
-	if p.Feed == nil && s.unread == nil {
+	if p.Feed == nil && s.Unread == nil {
 		b.Problem(w, r, http.StatusNotFound, "No job fetches a chart of "+p.Name+", and none was fetched")
 		return
 	}
-	err := b.withTimeout(r.Context(), func(ctx context.Context) error { return p.load(ctx, s, src.Catalog, name, category) })
+	err := b.facts.Within(r.Context(), func(ctx context.Context) error { return p.load(ctx, s, src.Catalog, name, category) })
 	switch {
 	case errors.Is(err, catalog.ErrNotFound):
 		p.Problem = "The chart was never fetched completely. It is shown once all of its pages are fetched"
@@ -75,7 +75,7 @@ func (p *chart) load(ctx context.Context, s *state, c charts, region, category s
 		return err
 	}
 	for _, e := range all.Entries {
-		p.Entries = append(p.Entries, entry{e.Rank, view.Plain(e.Video.Title), view.Plain(e.Video.ChannelTitle), view.VideoURL(e.Video.ID), s.moment(e.Video.PublishedAt)})
+		p.Entries = append(p.Entries, entry{e.Rank, view.Plain(e.Video.Title), view.Plain(e.Video.ChannelTitle), view.VideoURL(e.Video.ID), s.Moment(e.Video.PublishedAt)})
 	}
 	return nil
 }

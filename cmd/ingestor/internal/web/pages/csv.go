@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/quota"
@@ -64,28 +65,28 @@ func (b *Board) rows(r *http.Request, s *state, src *view.Sources) ([][]string, 
 	q := r.URL.Query()
 	switch r.PathValue("figure") {
 	case "pools":
-		return s.poolRows(), s.outage
+		return s.poolRows(), s.Outage
 	case "who":
-		u := s.worst()
+		u := s.Worst()
 		if name := q.Get("pool"); name != "" {
-			u = s.pool(name)
+			u = s.Pool(name)
 		}
 		if u == nil {
-			return nil, orNone(s.outage)
+			return nil, orNone(s.Outage)
 		}
-		w := shown(u)
+		w := verdict.Shown(u)
 		if name := q.Get("window"); name != "" {
 			if w = windowOf(u, name); w == nil {
-				return nil, orNone(s.outage)
+				return nil, orNone(s.Outage)
 			}
 		}
 		return s.whoRows(s.hours(u, w, byJob)), nil
 	case "regions":
-		return regionRows(s.regions()), s.unread
+		return regionRows(s.regions()), s.Unread
 	case "chart":
 		return b.chartRows(r.Context(), src.Catalog, strings.ToUpper(q.Get("region")), ingest.Category(q.Get("category")))
 	case "jobs":
-		return jobRows(s.jobs), s.unread
+		return jobRows(s.Jobs), s.Unread
 	case "actions":
 		return b.actionRows(r.Context(), src.Catalog)
 	case "daemons", "work":
@@ -97,7 +98,7 @@ func (b *Board) rows(r *http.Request, s *state, src *view.Sources) ([][]string, 
 		}
 		return h.rows(), err
 	case "runs":
-		return runRows(s.runs), s.unread
+		return runRows(s.runs), s.Unread
 	case "run":
 		id, err := strconv.ParseInt(q.Get("id"), 10, 64)
 		if err != nil || id < 1 {

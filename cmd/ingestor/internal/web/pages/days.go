@@ -89,7 +89,7 @@ func (h *past) readDays(ctx context.Context, s *state, u *quota.Usage, src *view
 	at := h.index()
 	groups := map[string]*group{}
 	latest := &past{pool: h.pool, by: byJob, span: "30d", zone: h.zone}
-	latest.lay(s.now)
+	latest.lay(s.Now)
 	if err := latest.read(ctx, s, u, src); err != nil {
 		return err
 	}

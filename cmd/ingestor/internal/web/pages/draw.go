@@ -91,19 +91,19 @@ func (s *state) drawRuns(width float64) template.HTML {
 	const top, bottom = 22.0, 8.0
 	height := top + row*float64(len(names)) + bottom
 	c := svg.New(width, height, "Runs of the last 24 hours, and when jobs are due in the next 6", s.runsInWords())
-	from, to := s.now.Add(-day), s.now.Add(lookAhead)
+	from, to := s.Now.Add(-day), s.Now.Add(lookAhead)
 	x := func(t time.Time) float64 { return left + float64(t.Sub(from))/float64(to.Sub(from))*(width-left-4) }
-	c.Rect(x(s.now), top-4, width-x(s.now), height-top-bottom+8, "shade")
+	c.Rect(x(s.Now), top-4, width-x(s.Now), height-top-bottom+8, "shade")
 	for t := from.UTC().Truncate(time.Hour).Add(time.Hour); t.Before(to); t = t.Add(time.Hour) {
 		if t.Hour()%every == 0 {
 			c.Line(x(t), top-4, x(t), height-bottom+4, "grid")
-			if near := x(t) - x(s.now); near < -36 || near > 36 {
+			if near := x(t) - x(s.Now); near < -36 || near > 36 {
 				c.Time(x(t), 12, "middle faint", t)
 			}
 		}
 	}
-	c.Line(x(s.now), top-6, x(s.now), height-bottom+4, "axis")
-	c.Text(x(s.now), 12, "middle", "now")
+	c.Line(x(s.Now), top-6, x(s.Now), height-bottom+4, "axis")
+	c.Text(x(s.Now), 12, "middle", "now")
 	for i, name := range names {
 		mid := top + row*(float64(i)+0.5)
 		if width < 500 {
@@ -128,11 +128,11 @@ func (s *state) drawRuns(width float64) template.HTML {
 func (s *state) mark(c *svg.Canvas, r *catalog.RunRecord, x func(time.Time) float64, y float64) {
 	end := r.EndedAt
 	if end.IsZero() {
-		end = s.now
+		end = s.Now
 	}
-	x1 := x(latestOf(r.StartedAt, s.now.Add(-day)))
+	x1 := x(latestOf(r.StartedAt, s.Now.Add(-day)))
 	x2 := max(x(end), x1+4)
-	hint := fmt.Sprintf("%s, %s: %s, %s", r.Job, s.stamp(r.StartedAt), r.State, count(view.Total(r).Units, "unit"))
+	hint := fmt.Sprintf("%s, %s: %s, %s", r.Job, s.Stamp(r.StartedAt), r.State, count(view.Total(r).Units, "unit"))
 	switch r.State {
 	case catalog.Deferred:
 		c.Polygon("warn", hint, svg.Point{X: x1 - 6, Y: y + 6}, svg.Point{X: x1, Y: y - 7}, svg.Point{X: x1 + 6, Y: y + 6})
@@ -154,12 +154,12 @@ func (s *state) ticks(c *svg.Canvas, name string, x func(time.Time) float64, y f
 		return
 	}
 	n := 0
-	for at := j.next; !at.IsZero() && at.Before(to) && n < 400; at = j.Schedule().Next(at) {
-		c.Bar(x(at)-1, y-7, 2, 14, "due", name+" is due at "+s.stamp(at))
+	for at := j.Next; !at.IsZero() && at.Before(to) && n < 400; at = j.Schedule().Next(at) {
+		c.Bar(x(at)-1, y-7, 2, 14, "due", name+" is due at "+s.Stamp(at))
 		n++
 	}
-	if at, resumes := j.start(s.now); resumes && at.Before(to) {
-		c.Bar(x(at)-2, y-9, 4, 18, "warn", name+" resumes at "+s.stamp(at))
+	if at, resumes := j.Start(s.Now); resumes && at.Before(to) {
+		c.Bar(x(at)-2, y-9, 4, 18, "warn", name+" resumes at "+s.Stamp(at))
 	}
 }
 

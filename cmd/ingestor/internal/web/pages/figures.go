@@ -18,7 +18,7 @@ import (
 
 func (s *state) poolRows() [][]string {
 	rows := [][]string{{"pool", "window", "used", "limit", "left", "quota", "headroom", "next_units", "next_at", "resets_at", "blocked_until"}}
-	for _, p := range view.Pools(s.pools) {
+	for _, p := range view.Pools(s.Pools) {
 		for i := range p.Windows {
 			w := &p.Windows[i]
 			rows = append(rows, []string{
@@ -48,7 +48,7 @@ func regionRows(all []region) [][]string {
 
 func (b *Board) chartRows(ctx context.Context, c charts, region, category string) (rows [][]string, err error) {
 	rows = [][]string{{"rank", "video", "title", "channel", "published"}}
-	err = b.withTimeout(ctx, func(ctx context.Context) error {
+	err = b.facts.Within(ctx, func(ctx context.Context) error {
 		all, err := c.Chart(ctx, region, category)
 		for i := range all.Entries {
 			v := &all.Entries[i].Video
@@ -65,18 +65,18 @@ func (b *Board) chartRows(ctx context.Context, c charts, region, category string
 func jobRows(all []*job) [][]string {
 	rows := [][]string{{"job", "schedule", "next", "units_of_a_run", "known_from_runs"}}
 	for _, j := range all {
-		units := number(j.cost.units)
-		if j.cost.unknown {
+		units := number(j.Cost.Units)
+		if j.Cost.Unknown {
 			units = ""
 		}
-		rows = append(rows, []string{j.Name, j.Schedule().String(), instant(j.next), units, number(int64(j.cost.runs))})
+		rows = append(rows, []string{j.Name, j.Schedule().String(), instant(j.Next), units, number(int64(j.Cost.Runs))})
 	}
 	return rows
 }
 
 func (b *Board) actionRows(ctx context.Context, c view.Catalog) (rows [][]string, err error) {
 	rows = [][]string{{"when", "who", "did", "to", "detail"}}
-	err = b.withTimeout(ctx, func(ctx context.Context) error {
+	err = b.facts.Within(ctx, func(ctx context.Context) error {
 		all, err := c.Actions(ctx, catalog.KeptActions)
 		for _, a := range all {
 			rows = append(rows, []string{instant(a.At), a.Who, a.What, a.Target, a.Detail})
@@ -92,7 +92,7 @@ func (b *Board) fleetRows(r *http.Request, f view.Fleet) ([][]string, error) {
 		return nil, errNone
 	}
 	var is fleet.Status
-	err := b.withTimeout(r.Context(), func(ctx context.Context) (err error) {
+	err := b.facts.Within(r.Context(), func(ctx context.Context) (err error) {
 		is, err = f.Status(ctx)
 		return err
 	})

@@ -2,9 +2,9 @@ package pages
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest/fleet"
 )
@@ -33,7 +33,7 @@ func (b *Board) Fleet(w http.ResponseWriter, r *http.Request) {
 	s := b.blank()
 	p := &fleetPage{Page: s.page("Fleet", "/fleet", true), All: r.URL.Query().Get("all") == "yes"}
 	var is fleet.Status
-	err := b.withTimeout(r.Context(), func(ctx context.Context) (err error) {
+	err := b.facts.Within(r.Context(), func(ctx context.Context) (err error) {
 		is, err = src.Fleet.Status(ctx)
 		return err
 	})
@@ -41,13 +41,7 @@ func (b *Board) Fleet(w http.ResponseWriter, r *http.Request) {
 		if r.Context().Err() == nil {
 			b.log.Warn("show the fleet", "error", err)
 		}
-		p.Notes = []note{{bad, say("The database cannot be read now, so nothing is known of the fleet. To see why: ingestor check"), ""}}
-		if locked, is := errors.AsType[*fleet.LockedError](err); is {
-			p.Notes = nil
-			for _, l := range locked.Locks {
-				p.Notes = append(p.Notes, note{bad, say(l.String()), ""})
-			}
-		}
+		p.Notes = verdict.OfFleet(nil, err)
 		b.show(w, r, http.StatusOK, "fleet", p)
 		return
 	}
@@ -68,18 +62,11 @@ func (b *Board) Fleet(w http.ResponseWriter, r *http.Request) {
 }
 
 // fleetNotes says what needs attention, or that nothing does.
-func fleetNotes(is *fleet.Status) (all []note) {
-	for _, f := range is.Findings {
-		how := warn
-		if f.Bad {
-			how = bad
-		}
-		all = append(all, note{how, say(f.Text), ""})
+func fleetNotes(is *fleet.Status) []note {
+	if all := verdict.OfFleet(is, nil); all != nil {
+		return all
 	}
-	if all == nil {
-		all = []note{{good, say("A daemon leads, no job is paused, and the clocks agree"), ""}}
-	}
-	return all
+	return []note{{Level: good, Says: say("A daemon leads, no job is paused, and the clocks agree")}}
 }
 
 // fleetCounts says how many daemons there are, and how much work in each state.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 )
@@ -52,29 +53,29 @@ func (s *state) forecast(u *quota.Usage) *forecast {
 	if w == nil {
 		return nil
 	}
-	until := s.now.Add(day)
+	until := s.Now.Add(day)
 	f := &forecast{Window: period(w), window: w.Window, Free: w.Remaining, Fits: true}
-	if w.Spec.Calendar() && w.ResetAt.After(s.now) {
+	if w.Spec.Calendar() && w.ResetAt.After(s.Now) {
 		until, f.Reset = w.ResetAt, true
 	}
-	f.Until = s.moment(until)
+	f.Until = s.Moment(until)
 	pool := u.Pool.String()
 	var ticks []tick
-	for _, j := range s.jobs {
-		if j.share[pool] == 0 {
+	for _, j := range s.Jobs {
+		if j.Share[pool] == 0 {
 			continue
 		}
-		if j.costIn(pool) == 0 && !j.cost.unknown {
+		if j.CostIn(pool) == 0 && !j.Cost.Unknown {
 			continue
 		}
-		line := forecastLine{Job: j.Name, Each: j.costIn(pool), Guess: j.cost.runs == 0 && !j.cost.unknown, Unknown: j.cost.unknown}
-		if !j.resume.IsZero() && j.resume.Before(until) {
-			at, _ := j.start(s.now)
+		line := forecastLine{Job: j.Name, Each: j.CostIn(pool), Guess: j.Cost.Runs == 0 && !j.Cost.Unknown, Unknown: j.Cost.Unknown}
+		if !j.Resume.IsZero() && j.Resume.Before(until) {
+			at, _ := j.Start(s.Now)
 			ticks = append(ticks, tick{at, j})
 			f.Resuming = append(f.Resuming, j.Name)
 			line.Runs++
 		}
-		for at := j.next; !at.IsZero() && at.Before(until) && line.Runs < maxTicks; at = j.Schedule().Next(at) {
+		for at := j.Next; !at.IsZero() && at.Before(until) && line.Runs < maxTicks; at = j.Schedule().Next(at) {
 			ticks = append(ticks, tick{at, j})
 			line.Runs++
 		}
@@ -95,13 +96,13 @@ func (s *state) runsOut(f *forecast, u *quota.Usage, ticks []tick) {
 	slices.SortStableFunc(ticks, func(a, b tick) int { return a.at.Compare(b.at) })
 	var spent int64
 	for _, t := range ticks {
-		spent += t.job.costIn(u.Pool.String())
+		spent += t.job.CostIn(u.Pool.String())
 		for i := range u.Allowances {
 			w := &u.Allowances[i]
-			if isShort(w) || spent <= w.Remaining || w.Window != f.window && !t.at.Before(w.NextAt) {
+			if verdict.IsShort(w) || spent <= w.Remaining || w.Window != f.window && !t.at.Before(w.NextAt) {
 				continue
 			}
-			at := s.moment(t.at)
+			at := s.Moment(t.at)
 			f.Fits, f.RunsOut, f.RunsJob, f.Lacks = false, &at, t.job.Name, period(w)
 			return
 		}
@@ -114,7 +115,7 @@ func forecastWindow(u *quota.Usage) *quota.WindowUsage {
 	var best *quota.WindowUsage
 	for i := range u.Allowances {
 		w := &u.Allowances[i]
-		if w.Spec.Calendar() && !isShort(w) {
+		if w.Spec.Calendar() && !verdict.IsShort(w) {
 			if best == nil || !best.Spec.Calendar() || w.ResetAt.Before(best.ResetAt) {
 				best = w
 			}

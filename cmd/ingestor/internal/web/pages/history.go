@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/quota"
@@ -100,8 +101,8 @@ func (b *Board) History(w http.ResponseWriter, r *http.Request) {
 	path := func(pool, span string, by grouping) string {
 		return "/history?" + url.Values{"pool": {pool}, "range": {span}, "by": {string(by)}}.Encode()
 	}
-	for i := range s.pools {
-		if u := &s.pools[i]; s.used(u) {
+	for i := range s.Pools {
+		if u := &s.Pools[i]; s.Used(u) {
 			if one := (choice{Name: pageOf(u.Pool), Chosen: pageOf(u.Pool) == h.pool}); !slices.Contains(p.Pools, one) {
 				p.Pools = append(p.Pools, one)
 			}
@@ -128,7 +129,7 @@ func (b *Board) History(w http.ResponseWriter, r *http.Request) {
 		p.Limit = view.Number(h.limit)
 	}
 	if h.span != "24h" {
-		p.Zone = cmp.Or(zones[h.zone.String()], h.zone.String())
+		p.Zone = cmp.Or(verdict.Zones[h.zone.String()], h.zone.String())
 	}
 	p.CSV = strings.Replace(path(h.pool, h.span, h.by), "/history?", "/csv/history?", 1)
 	p.Did = s.did(r.Context(), b, src.Catalog)
@@ -138,18 +139,18 @@ func (b *Board) History(w http.ResponseWriter, r *http.Request) {
 // past reads the spend that a request asks for, or nil if there is no such pool.
 func (b *Board) past(r *http.Request, s *state, src *view.Sources) (*past, error) {
 	q := r.URL.Query()
-	u := s.worst()
+	u := s.Worst()
 	if name := withoutKey(q.Get("pool")); name != "" {
 		u = nil
-		if i := slices.IndexFunc(s.pools, func(u quota.Usage) bool { return pageOf(u.Pool) == name }); i >= 0 {
-			u = &s.pools[i]
+		if i := slices.IndexFunc(s.Pools, func(u quota.Usage) bool { return pageOf(u.Pool) == name }); i >= 0 {
+			u = &s.Pools[i]
 		}
 	}
 	if u == nil {
-		return nil, s.outage
+		return nil, s.Outage
 	}
 	h := &past{pool: pageOf(u.Pool), keyed: u.Pool.Key != "", by: grouping(q.Get("by")), span: q.Get("range")}
-	h.zone = zoneIn(s.book, h.pool)
+	h.zone = zoneIn(s.Book, h.pool)
 	if _, ok := groupings[h.by]; !ok {
 		h.by = byJob
 	}
@@ -164,8 +165,8 @@ func (b *Board) past(r *http.Request, s *state, src *view.Sources) (*past, error
 	if h.by == "account" || h.keyed {
 		h.limit = 0
 	}
-	h.lay(s.now)
-	err := b.withTimeout(r.Context(), func(ctx context.Context) error {
+	h.lay(s.Now)
+	err := b.facts.Within(r.Context(), func(ctx context.Context) error {
 		if h.span == "1y" {
 			return h.readDays(ctx, s, u, src)
 		}

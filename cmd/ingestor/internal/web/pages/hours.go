@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/quota"
@@ -64,27 +64,6 @@ type group struct {
 	class string // of the colour
 }
 
-// shown returns the window of a pool whose spend is shown: the longest sliding one of up to
-// a day, or else the shortest.
-func shown(u *quota.Usage) *quota.WindowUsage {
-	var best *quota.WindowUsage
-	worth := func(w *quota.WindowUsage) time.Duration {
-		if d := w.Spec.Length(); d > day {
-			return -d
-		} else if w.Spec.Calendar() {
-			return d - 1
-		} else {
-			return d
-		}
-	}
-	for i := range u.Allowances {
-		if w := &u.Allowances[i]; !w.Spec.InFlight() && (best == nil || worth(w) > worth(best)) {
-			best = w
-		}
-	}
-	return best
-}
-
 // startOf returns when the earliest units were spent that a window may count.
 func startOf(w *quota.WindowUsage, now time.Time) time.Time {
 	if w.Spec.Calendar() {
@@ -100,22 +79,22 @@ func startOf(w *quota.WindowUsage, now time.Time) time.Time {
 // that first hour, and for a key only the spend of all keys is known. In these two cases
 // hours shows whole hours, and says so.
 func (s *state) hours(u *quota.Usage, w *quota.WindowUsage, by grouping) hours {
-	if w == nil && s.outage == nil {
+	if w == nil && s.Outage == nil {
 		return hours{}
 	}
 	var h hours
 	if w == nil { // all that is known is what runs saved
 		w = &quota.WindowUsage{Spec: window.Spec{Per: day}, WindowState: quota.WindowState{Window: "24h", Used: math.MaxInt64}}
 	}
-	start := startOf(w, s.now)
-	if long := s.now.Add(-spendRead); start.After(long) {
+	start := startOf(w, s.Now)
+	if long := s.Now.Add(-spendRead); start.After(long) {
 		h.from = start.UTC().Truncate(time.Hour)
 	} else {
 		h.from = long.UTC().Truncate(time.Hour)
 	}
 	h.within, h.since = period(w), start
 	h.of = fmt.Sprintf("Units of %s that count %s", u.Pool, h.within)
-	h.n = int(s.now.Sub(h.from)/time.Hour) + 1
+	h.n = int(s.Now.Sub(h.from)/time.Hour) + 1
 	whole, first, undated, kinds := map[place]int64{}, map[place]int64{}, map[place]int64{}, map[string]string{}
 	for _, sp := range s.spend {
 		if sp.Pool.Upstream != u.Pool.Upstream || sp.Pool.Account != u.Pool.Account || sp.Pool.Name != u.Pool.Name {
@@ -142,7 +121,7 @@ func (s *state) hours(u *quota.Usage, w *quota.WindowUsage, by grouping) hours {
 	case u.Pool.Key != "":
 		h.whole(s, w, say("Spent of all keys"))
 		h.of, left = "Units of "+all+", all keys", math.MaxInt64
-	case s.outage == nil && isShort(w) && len(first) > 1 && sumOf(whole)+sumOf(first) > left:
+	case s.Outage == nil && verdict.IsShort(w) && len(first) > 1 && sumOf(whole)+sumOf(first) > left:
 		h.whole(s, w, say("Spent"))
 		h.of, left = "Units of "+all, math.MaxInt64
 	}
@@ -162,7 +141,7 @@ func (s *state) hours(u *quota.Usage, w *quota.WindowUsage, by grouping) hours {
 		}
 	}
 	h.total = most - left
-	if s.outage == nil && h.says == nil {
+	if s.Outage == nil && h.says == nil {
 		h.unnamed, h.total = left, w.Used
 	}
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
@@ -174,8 +153,8 @@ func (s *state) hours(u *quota.Usage, w *quota.WindowUsage, by grouping) hours {
 
 // whole says that the groups are those of whole hours.
 func (h *hours) whole(s *state, w *quota.WindowUsage, what sentence) {
-	h.since = startOf(w, s.now).UTC().Truncate(time.Hour)
-	h.says = say(what, " since ", s.moment(h.since))
+	h.since = startOf(w, s.Now).UTC().Truncate(time.Hour)
+	h.says = say(what, " since ", s.Moment(h.since))
 }
 
 func sumOf(parts map[place]int64) (sum int64) {
@@ -200,13 +179,13 @@ func (s *state) spendOfRuns() (all []quota.Spent) {
 			continue // the pools that it charged are not known
 		}
 		for _, w := range r.Work {
-			for _, name := range j.pools() {
+			for _, name := range j.Pools() {
 				pool, err := quota.ParsePool(name)
-				units := int64(float64(w.Units)*j.share[name] + 0.5)
+				units := int64(float64(w.Units)*j.Share[name] + 0.5)
 				if err == nil && units > 0 {
 					all = append(all, quota.Spent{
 						Pool: pool, Hour: endOf(r, &w).UTC().Truncate(time.Hour), Units: units,
-						Labels: quota.Labels{Job: r.Job, Method: strings.Join(j.methods, " + ")},
+						Labels: quota.Labels{Job: r.Job, Method: strings.Join(j.Methods, " + ")},
 					})
 				}
 			}
@@ -221,17 +200,14 @@ type place struct {
 	hour  int
 }
 
-// byWhom is the end of a correction's reason if somebody made it on a page.
-var byWhom = regexp.MustCompile(` \(by ([a-z0-9][a-z0-9_-]{0,39})\)$`)
-
 // spender returns the group of spend, and its kind.
 func (s *state) spender(by grouping, l *quota.Labels) (name, kind string) {
 	name = by.label(l)
-	switch m := byWhom.FindStringSubmatch(l.Reason); {
+	switch person := verdict.Person(l.Reason); {
 	case l.Method == quota.Others:
 		return "others", kindOthers
-	case l.Reason != "" && m != nil:
-		return m[1], kindPerson
+	case person != "":
+		return person, kindPerson
 	case l.Reason != "":
 		return "corrections", kindHand
 	case name == "":

@@ -9,6 +9,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/testing/viewtest"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/memstore"
 )
@@ -55,8 +57,8 @@ func hoursOf(r *viewtest.Rig, by grouping) hours {
 	b := New(r.Sources, &Options{Clock: r.Clock})
 	src := r.Sources()
 	s := b.read(r.Context(), &src)
-	u := s.pool("youtube/units")
-	return s.hours(u, shown(u), by)
+	u := s.Pool("youtube/units")
+	return s.hours(u, verdict.Shown(u), by)
 }
 
 // TestSharesAddUp has callers, corrections and settlements over days: at any time the
@@ -87,10 +89,10 @@ func TestSharesAddUp(t *testing.T) {
 			}
 		}
 		for _, by := range []grouping{byJob, byMethod} {
-			s := &state{now: clock.Now()}
-			rig.Must(s.readLedger(t.Context(), ledger))
-			u := s.pool("youtube/units")
-			h := s.hours(u, shown(u), by)
+			s := &state{State: verdict.NewReader(&verdict.Options{Clock: clock}).Read(t.Context(), &view.Sources{Ledger: ledger})}
+			rig.Must(s.readSpend(t.Context(), ledger))
+			u := s.Pool("youtube/units")
+			h := s.hours(u, verdict.Shown(u), by)
 			sum := h.unnamed
 			for _, g := range h.groups {
 				var hourly int64
@@ -126,11 +128,11 @@ func TestSpendOfEarlierVersions(t *testing.T) {
 	b := New(r.Sources, &Options{Clock: r.Clock})
 	src := r.Sources()
 	s := b.read(t.Context(), &src)
-	u := s.pool("youtube/units")
+	u := s.Pool("youtube/units")
 	if u.Allowances[0].Used == 0 {
-		u = s.pool("youtube/searches")
+		u = s.Pool("youtube/searches")
 	}
-	w := shown(u)
+	w := verdict.Shown(u)
 	w.Used = 10
 	for i := range s.spend {
 		s.spend[i].Units = 4

@@ -60,7 +60,7 @@ func (b *Board) OneRun(w http.ResponseWriter, r *http.Request) {
 
 // run returns the run with that number, or nil.
 func (b *Board) run(ctx context.Context, c history, id int64) (run *catalog.RunRecord, err error) {
-	err = b.withTimeout(ctx, func(ctx context.Context) error {
+	err = b.facts.Within(ctx, func(ctx context.Context) error {
 		all, err := c.Runs(ctx, catalog.RunsQuery{Before: id + 1, Limit: 1})
 		if all = view.Runs(all); len(all) > 0 && all[0].ID == id {
 			run = &all[0]
@@ -73,13 +73,13 @@ func (b *Board) run(ctx context.Context, c history, id int64) (run *catalog.RunR
 // fill says what a run did, why it stopped and when it resumes.
 func (s *state) fill(p *oneRun, r *catalog.RunRecord) {
 	sum := view.Total(r)
-	p.Title, p.Job, p.State, p.Started = r.Job+", run "+strconv.FormatInt(r.ID, 10), r.Job, view.StateOf(r.State), s.moment(r.StartedAt)
+	p.Title, p.Job, p.State, p.Started = r.Job+", run "+strconv.FormatInt(r.ID, 10), r.Job, view.StateOf(r.State), s.Moment(r.StartedAt)
 	p.Tab, p.State.Text, p.CSV = say(p.Title), stateWord(r.State), "/csv/run?id="+strconv.FormatInt(r.ID, 10)
 	if !r.EndedAt.IsZero() {
 		p.Took = span(r.EndedAt.Sub(r.StartedAt))
 	}
-	if r.ResumeAt.After(s.now) {
-		at := s.moment(r.ResumeAt)
+	if r.ResumeAt.After(s.Now) {
+		at := s.Moment(r.ResumeAt)
 		p.Resumes = &at
 	}
 	if w := stopped(r); w != nil {

@@ -2,8 +2,7 @@
 // renders them. They work without JavaScript and load nothing from other hosts.
 //
 // A page is made in three steps. It reads the ledger and the catalog once (state.go). Each
-// section turns a part of that into words and numbers (verdict.go, pool.go, region.go,
-// run.go). Templates turn these into HTML and escape all text, titles of videos too.
+// section turns a part of that into words and numbers (pool.go, region.go, run.go). Templates turn these into HTML and escape all text, titles of videos too.
 //
 // A page is served whatever fails below it, and says what could not be read.
 package pages
@@ -12,22 +11,20 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"sync"
-	"time"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/kept"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// Options are the settings of [New]. Only Timeout may be zero.
+// Options are the settings of [New].
 type Options struct {
-	Clock  quota.Clock
-	Log    *slog.Logger
-	MaxAge time.Duration // an older chart is stale
-
-	// Timeout bounds the wait for the ledger, and that for the catalog; zero is 3s.
-	Timeout time.Duration
+	Clock quota.Clock
+	Log   *slog.Logger
+	Facts *verdict.Reader // nil reads with the clock, and writes nothing
 
 	// Searching runs a search when it is its turn. It returns an error for people.
 	Searching func(ctx context.Context, search func(context.Context) error) error
@@ -43,8 +40,7 @@ type Board struct {
 	sources func() view.Sources
 	clock   quota.Clock
 	log     *slog.Logger
-	maxAge  time.Duration
-	timeout time.Duration
+	facts   *verdict.Reader
 
 	searching func(context.Context, func(context.Context) error) error
 	operated  func() bool
@@ -55,9 +51,9 @@ type Board struct {
 
 // New returns a board that calls sources once for each page and shows them.
 func New(sources func() view.Sources, o *Options) *Board {
-	b := &Board{sources: sources, clock: o.Clock, log: o.Log, maxAge: o.MaxAge, timeout: o.Timeout, searching: o.Searching, operated: o.Operated, keep: o.Keep}
-	if b.timeout == 0 {
-		b.timeout = 3 * time.Second
+	b := &Board{sources: sources, clock: o.Clock, log: o.Log, facts: o.Facts, searching: o.Searching, operated: o.Operated, keep: o.Keep}
+	if b.facts == nil {
+		b.facts = verdict.NewReader(&verdict.Options{Clock: o.Clock})
 	}
 	if b.operated == nil {
 		b.operated = func() bool { return false }
@@ -84,21 +80,25 @@ func (b *Board) home(r *http.Request) (a *kept.Answer, whole bool) {
 	}
 	src := b.sources()
 	s := b.read(r.Context(), &src)
-	v := s.verdict()
+	v := s.Verdict()
 	p := &home{
-		Page: s.page("Quota", "/", true), Verdict: v, Notes: s.notes(&v), By: by,
+		Page: s.page("Quota", "/", true), Verdict: v, History: "/history", By: by,
 		Unused: s.unused(), Regions: s.regionsInShort(), Runs: s.runsInShort(), Limits: s.limitsToSet(),
 	}
-	p.Pools, p.Folded = s.poolSections(by, &v)
+	p.Pools, p.Folded = s.poolSections(by, v)
 	p.Tab, p.Icon = v.Tab, v.Level
-	return rendered("home", p), s.outage == nil && s.unread == nil
+	if v.Pool != nil {
+		p.Who, p.History = s.who(v.Pool, v.Decides), p.History+"?"+url.Values{"pool": {pageOf(v.Pool.Pool)}}.Encode()
+	}
+	return rendered("home", p), s.whole()
 }
 
 // home is the data of the template home.html.
 type home struct {
 	Page
-	Verdict verdict
-	Notes   []note
+	Verdict *verdict.Verdict
+	Who     *who   // of the pool of the verdict, or nil
+	History string // address of that of the pool
 	By      grouping
 	Pools   []poolSection
 	Folded  []poolSection
@@ -106,11 +106,4 @@ type home struct {
 	Regions sentence
 	Runs    sentence
 	Limits  []action
-}
-
-// withTimeout runs ask with the timeout of a page.
-func (b *Board) withTimeout(ctx context.Context, ask func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, b.timeout)
-	defer cancel()
-	return ask(ctx)
 }

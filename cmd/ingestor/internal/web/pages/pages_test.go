@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/testing/viewtest"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/pages"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest"
@@ -42,7 +43,7 @@ func newRig(t testing.TB, prices string, config *ingest.Config) *rig {
 func pagesOf(under *viewtest.Rig) *rig {
 	r := &rig{Rig: under, src: under.Sources(), mux: http.NewServeMux()}
 	b := pages.New(func() view.Sources { return r.src }, &pages.Options{
-		Clock: r.Clock, Log: slog.New(slog.DiscardHandler), MaxAge: 26 * time.Hour,
+		Clock: r.Clock, Log: slog.New(slog.DiscardHandler), Facts: verdict.NewReader(&verdict.Options{Clock: r.Clock, MaxAge: 26 * time.Hour}),
 	})
 	r.board = b
 	r.mux.HandleFunc("GET /{$}", b.Home)
@@ -253,7 +254,7 @@ func TestPagesWithoutACatalog(t *testing.T) {
 	r := newRig(t, "", nil)
 	r.Run("trending")
 	r.Must(r.Catalog.Close())
-	r.reads("/", "The catalog cannot be read", "can start", "4 of 9,500 in 24 h")
+	r.reads("/", "No run can do its work", "The catalog cannot be read", "4 of 9,500 in 24 h")
 	r.reads("/runs", "The catalog cannot be read now")
 	r.reads("/regions", "The catalog cannot be read now")
 	r.reads("/search?q=x", "The catalog cannot be read now")

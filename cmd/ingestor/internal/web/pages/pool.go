@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 )
@@ -63,14 +64,14 @@ const (
 
 // poolSections returns the pools in use, those with problems first, and the healthy ones
 // that are folded up.
-func (s *state) poolSections(by grouping, v *verdict) (all, folded []poolSection) {
-	for i := range s.pools {
-		if u := &s.pools[i]; s.used(u) {
+func (s *state) poolSections(by grouping, v *verdict.Verdict) (all, folded []poolSection) {
+	for i := range s.Pools {
+		if u := &s.Pools[i]; s.Used(u) {
 			all = append(all, s.poolSection(u, by, v))
 		}
 	}
 	slices.SortStableFunc(all, func(a, b poolSection) int {
-		return cmp.Or(strings.Compare(rank(a.Level), rank(b.Level)), s.jobsOf(b.Name)-s.jobsOf(a.Name))
+		return cmp.Or(strings.Compare(rank(a.Level), rank(b.Level)), s.JobsOf(b.Name)-s.JobsOf(a.Name))
 	})
 	for i := range all[:min(len(all), mostCharts)] {
 		all[i].draw(s, by)
@@ -84,7 +85,7 @@ func (s *state) poolSections(by grouping, v *verdict) (all, folded []poolSection
 
 // draw adds the chart.
 func (p *poolSection) draw(s *state, by grouping) {
-	h := s.hours(p.usage, shown(p.usage), by)
+	h := s.hours(p.usage, verdict.Shown(p.usage), by)
 	if h.n == 0 || h.total == 0 {
 		return
 	}
@@ -94,34 +95,21 @@ func (p *poolSection) draw(s *state, by grouping) {
 
 // unused names the pools without spend that no job charges.
 func (s *state) unused() (names []string) {
-	for i := range s.pools {
-		if u := &s.pools[i]; !s.used(u) {
+	for i := range s.Pools {
+		if u := &s.Pools[i]; !s.Used(u) {
 			names = append(names, u.Pool.String())
 		}
 	}
 	return names
 }
 
-// used reports whether a pool gets a section.
-func (s *state) used(u *quota.Usage) bool { return u.Known || s.jobsOf(u.Pool.String()) > 0 }
-
-// jobsOf returns how many jobs charge a pool.
-func (s *state) jobsOf(pool string) (n int) {
-	for _, j := range s.jobs {
-		if j.share[pool] > 0 {
-			n++
-		}
-	}
-	return n
-}
-
-func (s *state) poolSection(u *quota.Usage, by grouping, v *verdict) poolSection {
+func (s *state) poolSection(u *quota.Usage, by grouping, v *verdict.Verdict) poolSection {
 	p := poolSection{usage: u, Name: u.Pool.String(), Level: good, State: "available", Forecast: s.forecast(u), Actions: s.actionsOf(u)}
-	tight := tightest(u)
+	tight := verdict.Tightest(u)
 	for i := range u.Allowances {
 		w := &u.Allowances[i]
 		row := s.windowRow(u, w)
-		if u == v.pool && w == v.window {
+		if u == v.Pool && w == v.Window {
 			row.Back = nil // the verdict says it
 		}
 		switch {
@@ -140,7 +128,7 @@ func (s *state) poolSection(u *quota.Usage, by grouping, v *verdict) poolSection
 	if p.Level == good && p.Forecast != nil && !p.Forecast.Fits {
 		p.Level, p.State = warn, "will not last"
 	}
-	if s.outage != nil {
+	if s.Outage != nil {
 		p.Level, p.State = warn, "not known"
 	}
 	if u.Blocked.After(u.Now) {
@@ -149,7 +137,7 @@ func (s *state) poolSection(u *quota.Usage, by grouping, v *verdict) poolSection
 			p.Said = view.Plain(u.Reason)
 		}
 	}
-	w := shown(u)
+	w := verdict.Shown(u)
 	if w != nil {
 		p.Grant = "Quota " + view.Number(w.Quota)
 		if w.Headroom > 0 {
@@ -174,7 +162,7 @@ func (s *state) windowRow(u *quota.Usage, w *quota.WindowUsage) windowRow {
 		row.UsedPart = max(row.UsedPart, 4) // so that it is visible
 		open := *u
 		open.Blocked = time.Time{} // the card says when the pool opens
-		row.Back = s.when(&open, w)
+		row.Back = s.When(&open, w)
 	}
 	if w.Limit > 0 {
 		row.Percent = w.Used * 100 / w.Limit

@@ -24,7 +24,7 @@ type regionsPage struct {
 func (b *Board) Regions(w http.ResponseWriter, r *http.Request) {
 	src := b.sources()
 	s := b.read(r.Context(), &src)
-	b.show(w, r, http.StatusOK, "regions", &regionsPage{s.judged("Regions", "/regions"), s.regionTable(s.regions()), s.unread != nil})
+	b.show(w, r, http.StatusOK, "regions", &regionsPage{s.judged("Regions", "/regions"), s.regionTable(s.regions()), s.Unread != nil})
 }
 
 // regionsInShort says how many charts and searches are fresh.
@@ -59,14 +59,14 @@ type region struct {
 
 // regions returns the charts and searches, the stale first.
 func (s *state) regions() []region {
-	all := make([]region, 0, len(s.feeds))
-	for i := range s.feeds {
-		f := &s.feeds[i]
-		all = append(all, s.region("", f, func(j *job) bool { return j.fetches(f) }))
+	all := make([]region, 0, len(s.Feeds))
+	for i := range s.Feeds {
+		f := &s.Feeds[i]
+		all = append(all, s.region("", f, func(j *job) bool { return fetches(j, f) }))
 	}
-	for _, j := range s.jobs {
-		for _, fresh := range j.fresh {
-			f := view.SearchFeed(fresh, s.now, s.maxAge)
+	for _, j := range s.Jobs {
+		for _, fresh := range j.Fresh {
+			f := view.SearchFeed(fresh, s.Now, s.MaxAge)
 			all = append(all, s.region(j.Name, &f, func(other *job) bool { return other == j }))
 		}
 	}
@@ -80,7 +80,7 @@ func (s *state) regions() []region {
 func (s *state) region(job string, f *view.Feed, fetches func(*job) bool) region {
 	r := region{Feed: *f, Job: job, State: f.Standing()}
 	if f.FetchedAt != nil {
-		at := s.moment(*f.FetchedAt)
+		at := s.Moment(*f.FetchedAt)
 		r.Fetched = &at
 	}
 	s.addRuns(&r, fetches)
@@ -155,20 +155,20 @@ func (s *state) addRuns(r *region, fetches func(*job) bool) {
 		}
 		for _, w := range s.runs[i].Work {
 			if at := endOf(&s.runs[i], &w); w.Region == r.Region && at.After(last) {
-				m := s.moment(at)
+				m := s.Moment(at)
 				last, r.Last, r.LastState = at, &m, w.State
 			}
 		}
 	}
-	for _, j := range s.jobs {
-		if at, resumes := j.start(s.now); fetches(j) && !at.IsZero() && (next.IsZero() || at.Before(next)) {
-			m := s.moment(at)
+	for _, j := range s.Jobs {
+		if at, resumes := j.Start(s.Now); fetches(j) && !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			m := s.Moment(at)
 			next, r.Next, r.Waits = at, &m, resumes
 		}
 	}
 }
 
 // fetches reports whether a job fetches the chart of a feed.
-func (j *job) fetches(f *view.Feed) bool {
+func fetches(j *job, f *view.Feed) bool {
 	return slices.Contains(j.Charts(), ingest.Chart{Region: f.Region, Category: f.Category})
 }

@@ -52,13 +52,13 @@ type Page struct {
 }
 
 func (s *state) page(title, at string, live bool) Page {
-	return Page{Title: title, Tab: say(title), Now: s.clock(s.now), Live: live, Nav: s.nav(), At: at}
+	return Page{Title: title, Tab: say(title), Now: s.Clock(s.Now), Live: live, Nav: s.nav(), At: at}
 }
 
 // judged is page for one whose icon shows the verdict.
 func (s *state) judged(title, at string) Page {
 	p := s.page(title, at, true)
-	p.Icon = s.judge(s.chances()).Level
+	p.Icon = s.Verdict().Level
 	return p
 }
 

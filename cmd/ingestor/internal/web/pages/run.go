@@ -21,7 +21,7 @@ type runsPage struct {
 func (b *Board) Runs(w http.ResponseWriter, r *http.Request) {
 	src := b.sources()
 	s := b.read(r.Context(), &src)
-	b.show(w, r, http.StatusOK, "runs", &runsPage{s.judged("Runs", "/runs"), s.timeline(), s.unread != nil})
+	b.show(w, r, http.StatusOK, "runs", &runsPage{s.judged("Runs", "/runs"), s.timeline(), s.Unread != nil})
 }
 
 // runsInShort says how the last run ended.
@@ -30,7 +30,7 @@ func (s *state) runsInShort() sentence {
 		return nil
 	}
 	r := &s.runs[0]
-	return say("The last run, ", r.Job, " at ", s.moment(r.StartedAt), ", is ", stateWord(r.State), ". It spent ", count(view.Total(r).Units, "unit"))
+	return say("The last run, ", r.Job, " at ", s.Moment(r.StartedAt), ", is ", stateWord(r.State), ". It spent ", count(view.Total(r).Units, "unit"))
 }
 
 // stateWord returns a state in a word that follows "is" or stands alone.
@@ -67,17 +67,17 @@ func (s *state) timeline() timeline {
 	if len(s.runs) > 0 {
 		t.Latest = s.runTable(s.runs[:min(len(s.runs), latest)])
 	}
-	for _, j := range s.jobs {
+	for _, j := range s.Jobs {
 		row := jobRow{Name: j.Name, Schedule: j.Schedule().String()}
-		if !j.next.IsZero() {
-			at := s.moment(j.next)
+		if !j.Next.IsZero() {
+			at := s.Moment(j.Next)
 			row.Next = &at
 		}
-		row.Cost = count(j.cost.units, "unit")
+		row.Cost = count(j.Cost.Units, "unit")
 		switch {
-		case j.cost.unknown:
+		case j.Cost.Unknown:
 			row.Cost = "not known yet"
-		case j.cost.runs == 0:
+		case j.Cost.Runs == 0:
 			row.Cost = "not known yet, at most " + row.Cost
 		}
 		t.Jobs = append(t.Jobs, row)
@@ -103,7 +103,7 @@ func (s *state) runTable(runs []catalog.RunRecord) *table {
 
 // jobNames names the jobs of the timeline: the configured ones and those that ran.
 func (s *state) jobNames() (names []string) {
-	for _, j := range s.jobs {
+	for _, j := range s.Jobs {
 		names = append(names, j.Name)
 	}
 	for i := range s.runs {

@@ -45,7 +45,7 @@ func (b *Board) Search(w http.ResponseWriter, r *http.Request) {
 		p.Regions = slices.Insert(p.Regions, i, p.Region)
 	}
 	if p.Asked {
-		err := b.withTimeout(r.Context(), func(ctx context.Context) error {
+		err := b.facts.Within(r.Context(), func(ctx context.Context) error {
 			return b.searching(ctx, func(ctx context.Context) error { return p.find(ctx, s, src.Catalog, q.Get("cursor")) })
 		})
 		var told interface{ ForPeople() string }
@@ -74,7 +74,7 @@ func (p *found) find(ctx context.Context, s *state, c searcher, cursor string) e
 		return err
 	}
 	for _, h := range results.Hits {
-		p.Hits = append(p.Hits, hit{view.PlainMarked(h.Title), view.PlainMarked(h.Channel), view.PlainMarked(h.Snippet), view.VideoURL(h.Video.ID), s.moment(h.Video.PublishedAt)})
+		p.Hits = append(p.Hits, hit{view.PlainMarked(h.Title), view.PlainMarked(h.Channel), view.PlainMarked(h.Snippet), view.VideoURL(h.Video.ID), s.Moment(h.Video.PublishedAt)})
 	}
 	if results.Cut {
 		p.Cut = view.Number(catalog.MaxRanked)

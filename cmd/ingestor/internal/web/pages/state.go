@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/quota"
@@ -25,28 +26,19 @@ const (
 	spendRead = 26 * time.Hour
 )
 
-// state is the state of the ledger and the catalog, read once for a page.
+// state is what a page shows, read once for it.
 type state struct {
-	now    time.Time
-	maxAge time.Duration
-	acts   bool // whether people may act on the pages
-	limits bool // whether they may set limits of clients, too
-	fleet  bool // whether there is a fleet
-	book   *quota.Book
-	jobs   []*job
+	*verdict.State
+	acts   bool            // whether people may act on the pages
+	limits bool            // whether they may set limits of clients, too
+	fleet  bool            // whether there is a fleet
 	ours   map[string]bool // the names of jobs, also of those that ran
 
-	pools  []quota.Usage
-	spend  []quota.Spent // that windows count, by pool, hour, job and method
-	since  time.Time     // of spend
-	outage error         // why the ledger could not be read
-	counts view.CountState
+	spend    []quota.Spent // that windows count, by pool, hour, job and method
+	since    time.Time     // of spend
+	palettes *sync.Map     // of *palette, by the label that they colour; nil remembers none
 
-	palettes *sync.Map // of *palette, by the label that they colour; nil remembers none
-
-	feeds   []view.Feed
 	runs    []catalog.RunRecord // of the last 24 hours, the latest first
-	unread  error               // why the catalog could not be read
 	partial bool                // whether the oldest runs are left out
 }
 
@@ -64,23 +56,24 @@ func (s *state) colours(by grouping) *palette {
 
 // blank returns the state for a page that reads neither the ledger nor the catalog.
 func (b *Board) blank() *state {
-	return &state{now: b.clock.Now(), fleet: b.sources().Fleet != nil}
+	return &state{State: &verdict.State{Now: b.clock.Now()}, fleet: b.sources().Fleet != nil}
 }
 
 // read reads the ledger and the catalog. An error stays in the state, for the page to say.
 func (b *Board) read(ctx context.Context, src *view.Sources) *state {
-	s := &state{now: b.clock.Now(), since: b.clock.Now(), maxAge: b.maxAge, acts: b.operated(), fleet: src.Fleet != nil, book: src.Ledger.Book(), ours: map[string]bool{}, palettes: &b.palettes}
-	for _, j := range src.Jobs {
-		s.jobs = append(s.jobs, s.newJob(j))
+	s := &state{State: b.facts.Read(ctx, src), acts: b.operated(), fleet: src.Fleet != nil, ours: map[string]bool{}, palettes: &b.palettes}
+	s.since = s.Now
+	for _, j := range s.Jobs {
 		s.ours[j.Name] = true
 	}
-	if src.Counting != nil {
-		s.counts = src.Counting.State()
+	if s.Outage == nil {
+		s.Outage = b.facts.Within(ctx, func(ctx context.Context) error { return s.readSpend(ctx, src.Ledger) })
 	}
-	s.outage = b.withTimeout(ctx, func(ctx context.Context) error { return s.readLedger(ctx, src.Ledger) })
-	s.unread = b.withTimeout(ctx, func(ctx context.Context) error { return s.readCatalog(ctx, src) })
-	if s.outage != nil {
-		s.pools, s.spend = s.poolsOfJobs(), s.spendOfRuns()
+	if s.Unread == nil {
+		s.Unread = b.facts.Within(ctx, func(ctx context.Context) error { return s.readRuns(ctx, src.Catalog) })
+	}
+	if s.Outage != nil {
+		s.spend = s.spendOfRuns()
 	}
 	spenders := map[string]group{}
 	for i := range s.spend {
@@ -90,39 +83,40 @@ func (b *Board) read(ctx context.Context, src *view.Sources) *state {
 	for _, name := range slices.Sorted(maps.Keys(spenders)) { // the same order after a restart, whatever page is read first
 		s.colours(byJob).paint([]group{spenders[name]})
 	}
-	if s.outage != nil || s.unread != nil {
+	if !s.whole() {
 		partly(ctx)
 	}
 	if ctx.Err() == nil {
-		if s.outage != nil {
-			b.log.Warn("show the pools", "error", s.outage)
-		}
-		if s.unread != nil {
-			b.log.Warn("show the catalog", "error", s.unread)
+		for what, err := range map[string]error{"read the ledger": s.Outage, "write the ledger": s.Stuck, "read the catalog": s.Unread, "write the catalog": s.Unkept, "read the fleet": s.Unseen} {
+			if err != nil {
+				b.log.Warn("a page shows less: cannot "+what, "error", err)
+			}
 		}
 	}
 	return s
 }
 
-func (s *state) readLedger(ctx context.Context, l *quota.Ledger) (err error) {
-	if s.pools, err = l.View().Usage(ctx, "", ""); err != nil {
-		return err
-	}
-	if s.acts && len(s.book.Families) > 0 {
+// whole reports whether all could be read that the page shows.
+func (s *state) whole() bool {
+	return s.Outage == nil && s.Stuck == nil && s.Unread == nil && s.Unkept == nil && s.Unseen == nil
+}
+
+// readSpend reads who spent what of each upstream, from the start of the longest window that a card can show.
+func (s *state) readSpend(ctx context.Context, l *quota.Ledger) error {
+	if s.acts && len(s.Book.Families) > 0 {
 		_, err := l.Admin().KeyLimits(ctx, math.MaxInt64, 1)
 		s.limits = err == nil // not every store keeps limits
 	}
-	// Of each upstream it is read from the start of the longest window that a card can show.
 	since := map[string]time.Time{}
-	for i := range s.pools {
-		u := &s.pools[i]
+	for i := range s.Pools {
+		u := &s.Pools[i]
 		from, is := since[u.Pool.Upstream]
 		if !is {
-			from = s.now.Add(-spendRead)
+			from = s.Now.Add(-spendRead)
 		}
 		for k := range u.Allowances {
 			if w := &u.Allowances[k]; !w.Spec.InFlight() && w.Used > 0 {
-				from = earlier(from, startOf(w, s.now))
+				from = earlier(from, startOf(w, s.Now))
 			}
 		}
 		since[u.Pool.Upstream], s.since = from, earlier(from, s.since)
@@ -160,29 +154,6 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-func (s *state) readCatalog(ctx context.Context, src *view.Sources) error {
-	feeds, err := src.Catalog.Feeds(ctx)
-	if err != nil {
-		return fmt.Errorf("read the feeds: %w", err)
-	}
-	s.feeds = view.Feeds(feeds, src.Jobs, s.now, s.maxAge)
-	if err := s.readRuns(ctx, src.Catalog); err != nil {
-		return err
-	}
-	for _, j := range s.jobs {
-		if err := j.read(ctx, src, s); err != nil {
-			return err
-		}
-	}
-	for _, name := range s.jobNames() {
-		s.ours[name] = true
-	}
-	if !s.since.Before(s.now.Add(-spendRead)) {
-		return nil // the runs that were read name them
-	}
-	return s.nameJobs(ctx, src.Catalog, s.spend, s.since)
-}
-
 // maxRuns bounds the runs of a page: more than one a minute.
 const maxRuns = 2000
 
@@ -191,10 +162,23 @@ type history interface {
 	Runs(ctx context.Context, q catalog.RunsQuery) ([]catalog.RunRecord, error)
 }
 
-// readRuns reads the runs that did something within the last 24 hours.
-func (s *state) readRuns(ctx context.Context, c history) error {
+// readRuns reads the runs that did something within the last 24 hours, and names the jobs.
+func (s *state) readRuns(ctx context.Context, c view.Catalog) error {
+	if err := s.readDay(ctx, c); err != nil {
+		return err
+	}
+	for _, name := range s.jobNames() {
+		s.ours[name] = true
+	}
+	if !s.since.Before(s.Now.Add(-spendRead)) {
+		return nil // the runs that were read name them
+	}
+	return s.nameJobs(ctx, c, s.spend, s.since)
+}
+
+func (s *state) readDay(ctx context.Context, c history) error {
 	const page = 100
-	since := s.now.Add(-day - slack)
+	since := s.Now.Add(-day - slack)
 	for before := int64(0); len(s.runs) < maxRuns; {
 		all, err := c.Runs(ctx, catalog.RunsQuery{Before: before, Limit: page})
 		if err != nil {
@@ -216,25 +200,9 @@ func (s *state) readRuns(ctx context.Context, c history) error {
 	return nil
 }
 
-// pool returns the usage of a pool, or nil if the price book has none of that name.
-func (s *state) pool(name string) *quota.Usage {
-	for i := range s.pools {
-		if s.pools[i].Pool.String() == name {
-			return &s.pools[i]
-		}
-	}
-	return nil
-}
-
-// open reports whether a pool is known to be open.
-func (s *state) open(name string) bool {
-	u := s.pool(name)
-	return u != nil && s.outage == nil && !u.Blocked.After(u.Now)
-}
-
 // job returns a configured job, or nil.
 func (s *state) job(name string) *job {
-	for _, j := range s.jobs {
+	for _, j := range s.Jobs {
 		if j.Name == name {
 			return j
 		}

@@ -74,7 +74,7 @@ func (s *state) cell(value any) cell {
 	case time.Duration:
 		return cell{Text: span(v)}
 	case time.Time:
-		at := s.moment(v)
+		at := s.Moment(v)
 		return cell{At: &at}
 	case *moment:
 		return cell{At: v}
@@ -88,8 +88,8 @@ func (s *state) cell(value any) cell {
 		return cell{Text: v.Text, Badge: v.Level, Note: v.Note}
 	case view.Reason:
 		why := &whyAndWhen{Why: v.Why}
-		if v.Until.After(s.now) {
-			at := s.moment(v.Until)
+		if v.Until.After(s.Now) {
+			at := s.Moment(v.Until)
 			why.Resumes = &at
 		}
 		return cell{Why: why, Class: "long"}

@@ -5,8 +5,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 )
+
+// page is the state of a page at 20:00 UTC.
+var page = &state{State: &verdict.State{Now: time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)}}
 
 // cellHTML returns a cell of a column as a page has it.
 func cellHTML(t *testing.T, c view.Column, value any) string {
@@ -35,12 +39,12 @@ func TestCells(t *testing.T) {
 		{"a phone may leave one out", view.Column{Name: "pages", Number: true, Spare: true}, int64(1), `<td data-of="Pages" class="n spare">1</td>`},
 		{"a page leaves out what is for terminals", view.Column{Name: "run", Terminal: true}, int64(1), ""},
 		{"a span", view.Column{Name: "took"}, 90 * time.Second, `<td data-of="Took">1 min</td>`},
-		{"a time", view.Column{Name: "started"}, page.now, `<td data-of="Started"><time datetime="2026-11-20T20:00:00Z">20:00 UTC</time> <span class="relative">(now)</span></td>`},
+		{"a time", view.Column{Name: "started"}, page.Now, `<td data-of="Started"><time datetime="2026-11-20T20:00:00Z">20:00 UTC</time> <span class="relative">(now)</span></td>`},
 		{"a state has its level", view.Column{Name: "state"}, view.State{Level: view.Bad, Text: "failed"}, `<td data-of="State"><span class="badge bad">failed</span></td>`},
 		{"a state has its note", view.Column{Name: "state"}, view.State{Level: view.Good, Text: "fresh", Note: "no job"}, `<td data-of="State"><span class="badge good">fresh</span> <span class="relative">no job</span></td>`},
 		{"a reason is escaped", view.Column{Name: "why"}, view.Reason{Why: "<b>"}, `<td data-of="Why" class="long"><bdi>&lt;b&gt;</bdi></td>`},
-		{"a reason says when work resumes", view.Column{Name: "why"}, view.Reason{Until: page.now.Add(time.Hour)}, `<td data-of="Why" class="long"><bdi></bdi>` + resumes + `</td>`},
-		{"but not when that is over", view.Column{Name: "why"}, view.Reason{Until: page.now}, `<td data-of="Why" class="long"><bdi></bdi></td>`},
+		{"a reason says when work resumes", view.Column{Name: "why"}, view.Reason{Until: page.Now.Add(time.Hour)}, `<td data-of="Why" class="long"><bdi></bdi>` + resumes + `</td>`},
+		{"but not when that is over", view.Column{Name: "why"}, view.Reason{Until: page.Now}, `<td data-of="Why" class="long"><bdi></bdi></td>`},
 		{"a link", view.Column{Name: "region"}, link{text: "US", to: "/regions/US?a=b&c=d", id: "us"}, `<td data-of="Region"><a id="us" href="/regions/US?a=b&amp;c=d">US</a></td>`},
 		{"a link that leads into code is cut", view.Column{Name: "region"}, link{text: "US", to: "javascript:alert(1)", id: "us"}, `<td data-of="Region"><a id="us" href="#ZgotmplZ">US</a></td>`},
 	} {

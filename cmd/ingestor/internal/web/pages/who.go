@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/url"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/internal/svg"
 	"github.com/headroom-quota/headroom/quota"
@@ -28,7 +29,7 @@ const mostLines = 6
 
 // who names the spenders of a pool, by job. Without a window it takes the one that is shown.
 func (s *state) who(u *quota.Usage, w *quota.WindowUsage) *who {
-	w = cmp.Or(w, shown(u))
+	w = cmp.Or(w, verdict.Shown(u))
 	h := s.hours(u, w, byJob)
 	lines := h.legend()
 	a := &who{Pool: u.Pool.String(), Within: h.within, Used: view.Number(h.total), Of: h.of, Says: h.says}
@@ -81,53 +82,4 @@ func drawWho(lines []legend, limit int64, desc string) template.HTML {
 		x += part
 	}
 	return inline(c)
-}
-
-// when says which units of a pool come back next, and when: of a window, or of the one that
-// is used most.
-func (s *state) when(u *quota.Usage, w *quota.WindowUsage) (all []sentence) {
-	if s.outage != nil {
-		return nil
-	}
-	if u.Blocked.After(u.Now) {
-		all = append(all, say(u.Pool, " opens at ", s.moment(u.Blocked), freeAt(u)))
-	}
-	if w = cmp.Or(w, tightest(u)); w == nil {
-		return all
-	}
-	switch {
-	case w.Used == 0:
-		return append(all, say("Nothing is used ", period(w), ", and ", count(w.Remaining, "unit"), " are free"))
-	case w.NextUnits <= 0:
-		return append(all, say("No unit comes back before ", s.moment(w.ResetAt)))
-	case w.NextUnits >= w.Used:
-		return append(all, say("All ", count(w.Used, "unit"), " at ", s.moment(w.NextAt)))
-	}
-	all = append(all, say(count(w.NextUnits, "unit"), " at ", s.moment(w.NextAt)))
-	if w.ResetAt.After(w.NextAt) {
-		all = append(all, say("All ", view.Number(w.Used), " by ", s.moment(w.ResetAt)))
-	}
-	return all
-}
-
-// freeAt says how many units are free when a blocked pool opens.
-func freeAt(u *quota.Usage) string {
-	free := int64(math.MaxInt64)
-	for i := range u.Allowances {
-		w := &u.Allowances[i]
-		used := w.Used
-		switch {
-		case len(u.Allowances) > 1 && isShort(w):
-			continue
-		case !w.ResetAt.IsZero() && !u.Blocked.Before(w.ResetAt):
-			used = 0
-		case !w.NextAt.IsZero() && !u.Blocked.Before(w.NextAt):
-			used -= w.NextUnits
-		}
-		free = min(free, max(w.Limit-used, 0))
-	}
-	if free == math.MaxInt64 {
-		return ""
-	}
-	return ", with at least " + count(free, "unit") + " free"
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/window"
 )
@@ -36,7 +37,7 @@ func TestWindowsAreDescribedByTheirSpec(t *testing.T) {
 		if got := period(w); got != test.within {
 			t.Errorf("%s is %q, want %q", spec, got, test.within)
 		}
-		if got := isShort(w); got != test.guard {
+		if got := verdict.IsShort(w); got != test.guard {
 			t.Errorf("%s is a guard: %t, want %t", spec, got, test.guard)
 		}
 	}
@@ -51,7 +52,7 @@ func TestAForecastOfALogIsForOneDay(t *testing.T) {
 	u := &quota.Usage{Allowances: []quota.WindowUsage{{
 		WindowState: quota.WindowState{Window: spec.String(), Used: 1, Limit: 10, ResetAt: now.Add(time.Hour)}, Spec: spec, Remaining: 9,
 	}}}
-	s := &state{now: now}
+	s := &state{State: &verdict.State{Now: now}}
 	if f := s.forecast(u); f.Reset || f.Until.ISO != "2026-11-21T12:00:00Z" {
 		t.Errorf("the forecast is until %s, a reset: %t", f.Until.ISO, f.Reset)
 	}

@@ -2,7 +2,6 @@ package view
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
@@ -103,20 +102,6 @@ func WorkTable(all []catalog.RunRecord) Table {
 		}
 	}
 	return table(workColumns, rows)
-}
-
-// late is how long after its time a run counts as missed.
-const late = 5 * time.Minute
-
-// Missed reports whether nobody makes the run of a job that was due. Last is the latest run that was made. It
-// may have been killed: it counts until it should have ended.
-func Missed(j *ingest.Job, last *catalog.RunRecord, due, now time.Time) bool {
-	late := late + j.Jitter
-	if now.Sub(due) <= late || !last.StartedAt.Before(due) {
-		return false
-	}
-	end := j.Deadline(last.StartedAt, ingest.Occasion{Scheduled: last.Scheduled})
-	return last.State != catalog.Running || !end.IsZero() && now.Sub(end) > late
 }
 
 // Why says why a run did not do all its work: the error that ended the run, or else that

@@ -1,4 +1,4 @@
-package pages
+package verdict
 
 import (
 	"strings"
@@ -8,25 +8,25 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// zones are the names that people have for time zones.
-var zones = map[string]string{
+// Zones are the names that people have for time zones.
+var Zones = map[string]string{
 	"America/Los_Angeles": "Pacific", "America/Denver": "Mountain", "America/Chicago": "Central", "America/New_York": "Eastern", "UTC": "UTC",
 }
 
-// period says which time a window covers: "in 24 h", "since midnight Pacific".
-func period(w *quota.WindowUsage) string {
+// Period says which time a window covers: "in 24 h", "since midnight Pacific".
+func Period(w *quota.WindowUsage) string {
 	switch {
 	case w.Spec.InFlight():
 		return "at once"
 	case w.Spec.Drains():
 		return "in " + w.Window
 	case !w.Spec.Calendar():
-		return "in " + span(w.Spec.Length())
+		return "in " + Span(w.Spec.Length())
 	case w.Spec.Period != window.Day:
 		return "this " + string(w.Spec.Period)
 	}
 	name := w.Spec.Zone.String()
-	if short, ok := zones[name]; ok {
+	if short, ok := Zones[name]; ok {
 		return "since midnight " + short
 	}
 	return "since midnight in " + strings.ReplaceAll(name[strings.LastIndexByte(name, '/')+1:], "_", " ")
@@ -38,8 +38,8 @@ var categories = map[string]string{
 	"22": "People", "23": "Comedy", "24": "Entertainment", "25": "News", "26": "Style", "27": "Education", "28": "Science", "29": "Activism",
 }
 
-// chartName names a chart for people: "DE", or "DE, Music".
-func chartName(region, category string) string {
+// ChartName names a chart for people: "DE", or "DE, Music".
+func ChartName(region, category string) string {
 	switch name := categories[category]; {
 	case category == "":
 		return region
@@ -49,8 +49,8 @@ func chartName(region, category string) string {
 	return region + ", category " + category
 }
 
-// workName names a unit of work for people: "DE, Music" for DE/10.
-func workName(work string) string {
+// WorkName names a unit of work for people: "DE, Music" for DE/10.
+func WorkName(work string) string {
 	region, rest, _ := strings.Cut(view.Plain(work), "/")
 	switch {
 	case rest == "" || len(region) != 2: // it is no region

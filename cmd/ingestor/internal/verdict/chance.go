@@ -1,4 +1,4 @@
-package pages
+package verdict
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 
 // chance says whether a job can start at a time.
 type chance struct {
-	job     *job
+	job     *Job
 	at      time.Time
 	resumes bool
 	pool    *quota.Usage
@@ -21,23 +21,24 @@ type chance struct {
 	limit   int64              // of it, for the class of the job
 	until   time.Time          // the job cannot start before, or zero
 	blocked bool
+	idle    bool // the first call would be refused, but there may be none
 	never   bool // the limit of its class is below the cost of its first call
 }
 
 // enough reports whether the units left pay for the whole run.
 func (c *chance) enough() bool {
-	return c.pool == nil || c.window == nil || c.free >= c.job.costIn(c.pool.Pool.String())
+	return !c.idle && (c.pool == nil || c.window == nil || c.free >= c.job.CostIn(c.pool.Pool.String()))
 }
 
 // shut reports whether the first call would be refused.
 func (c *chance) shut() bool { return !c.until.IsZero() || c.never }
 
 // chanceOf looks at the pools that a job charges, as they will be when it starts.
-func (s *state) chanceOf(j *job) chance {
+func (s *State) chanceOf(j *Job) chance {
 	c := chance{job: j}
-	c.at, c.resumes = j.start(s.now)
-	for _, name := range j.pools() {
-		u := s.pool(name)
+	c.at, c.resumes = j.Start(s.Now)
+	for _, name := range j.Pools() {
+		u := s.Pool(name)
 		if u == nil {
 			continue
 		}
@@ -47,6 +48,9 @@ func (s *state) chanceOf(j *job) chance {
 		for i := range u.Allowances {
 			c.consider(u, &u.Allowances[i], s.limit(u, i, j), j.first[name])
 		}
+	}
+	if j.Cost.Unknown || j.Cost.Runs > 0 && j.Cost.Units == 0 { // as that of retention, which may find nothing too old
+		c.idle, c.until = c.shut() && !c.never, time.Time{}
 	}
 	return c
 }
@@ -68,28 +72,28 @@ func (c *chance) consider(u *quota.Usage, w *quota.WindowUsage, limit, first int
 		if w.NextAt.After(c.until) && !c.never {
 			c.pool, c.window, c.free, c.limit, c.until, c.blocked = u, w, free, limit, w.NextAt, false
 		}
-	case isShort(w) && free >= c.job.costIn(u.Pool.String()): // it says little about the day
+	case IsShort(w) && free >= c.job.CostIn(u.Pool.String()): // it says little about the day
 	case !c.shut() && (c.window == nil || free < c.free):
 		c.pool, c.window, c.free, c.limit = u, w, free, limit
 	}
 }
 
-// isShort reports whether a window is much shorter than a day.
-func isShort(w *quota.WindowUsage) bool {
+// IsShort reports whether a window is much shorter than a day.
+func IsShort(w *quota.WindowUsage) bool {
 	return w.Spec.Length() < 12*time.Hour
 }
 
 // limit returns how many units of a window a job may use.
-func (s *state) limit(u *quota.Usage, i int, j *job) int64 {
+func (s *State) limit(u *quota.Usage, i int, j *Job) int64 {
 	w := u.Allowances[i]
 	return book.Window{Quota: w.Quota, Headroom: w.Headroom}.Limit(j.class)
 }
 
 // chances returns the chance of every job, the next job first.
-func (s *state) chances() []chance {
-	all := make([]chance, 0, len(s.jobs))
-	for _, j := range s.jobs {
-		if at, _ := j.start(s.now); !at.IsZero() {
+func (s *State) chances() []chance {
+	all := make([]chance, 0, len(s.Jobs))
+	for _, j := range s.Jobs {
+		if at, _ := j.Start(s.Now); !at.IsZero() {
 			all = append(all, s.chanceOf(j))
 		}
 	}
@@ -98,25 +102,25 @@ func (s *state) chances() []chance {
 }
 
 // needs says what a run costs, if that is known.
-func (c *chance) needs() sentence {
-	units := c.job.cost.units
+func (c *chance) needs() Sentence {
+	units := c.job.Cost.Units
 	if c.pool != nil {
-		units = c.job.costIn(c.pool.Pool.String())
+		units = c.job.CostIn(c.pool.Pool.String())
 	}
 	switch {
-	case c.job.cost.unknown:
-		return say("Its cost is not known yet")
-	case c.job.cost.runs == 0:
-		return say("It needs up to ", count(units, "unit"))
+	case c.job.Cost.Unknown:
+		return Say("Its cost is not known yet")
+	case c.job.Cost.Runs == 0:
+		return Say("It needs up to ", Count(units, "unit"))
 	case units == 0:
-		return say("Its last runs needed no units")
+		return Say("Its last runs needed no units")
 	}
-	return say("It needs about ", count(units, "unit"))
+	return Say("It needs about ", Count(units, "unit"))
 }
 
 // left says how many units are left in the window that decides.
 func (c *chance) left() string {
-	return fmt.Sprintf("%s has %s of %s left %s", c.pool.Pool, view.Number(c.free), view.Number(c.limit), period(c.window))
+	return fmt.Sprintf("%s has %s of %s left %s", c.pool.Pool, view.Number(c.free), view.Number(c.limit), Period(c.window))
 }
 
 // why says what keeps a run from starting.
@@ -124,10 +128,10 @@ func (c *chance) why() string {
 	if c.blocked {
 		return blockedBy(c.pool)
 	}
-	return fmt.Sprintf("%s has %s of %s left %s", c.pool.Pool, view.Number(max(c.limit-c.window.Used, 0)), view.Number(c.limit), period(c.window))
+	return fmt.Sprintf("%s has %s of %s left %s", c.pool.Pool, view.Number(max(c.limit-c.window.Used, 0)), view.Number(c.limit), Period(c.window))
 }
 
 // tooExpensive says why a run can never start.
-func (c *chance) tooExpensive() sentence {
-	return say("Its class may use ", view.Number(c.limit), " of ", c.pool.Pool, ", and its first call costs more")
+func (c *chance) tooExpensive() Sentence {
+	return Say("Its class may use ", view.Number(c.limit), " of ", c.pool.Pool, ", and its first call costs more")
 }

@@ -1,4 +1,4 @@
-package pages
+package verdict
 
 import (
 	"time"
@@ -9,21 +9,24 @@ import (
 
 // judgePools returns the verdict of a server without runs to come, which decides for callers
 // only: that of the pool that is worst off.
-func (s *state) judgePools() verdict {
-	if s.outage != nil {
-		return verdict{Level: bad, Word: "Not known", Says: say("It is not known what is left"), More: []sentence{s.lost(), s.remedy()}}
+func (s *State) judgePools() Verdict {
+	switch {
+	case s.Outage != nil:
+		return Verdict{Level: bad, Word: "Not known", Says: Say("It is not known what is left"), More: []Sentence{s.Lost(), s.remedy()}}
+	case s.Stuck != nil:
+		return Verdict{Level: bad, Word: "Stopped", Says: Say("No call can be charged"), More: []Sentence{s.Lost(), s.remedy()}}
 	}
-	u := s.worst()
+	u := s.Worst()
 	if u == nil {
-		return verdict{Level: warn, Word: "Nothing to do", Says: say("No job has a schedule, and nothing was spent")}
+		return Verdict{Level: warn, Word: "Nothing to do", Says: Say("No job has a schedule, and nothing was spent")}
 	}
 	w, until := usedUp(u), u.Blocked
-	v := verdict{Level: bad, Word: "Blocked"}
+	v := Verdict{Level: bad, Word: "Blocked"}
 	switch blocked := until.After(u.Now); {
 	case !blocked && w == nil:
-		w = tightest(u)
-		v = verdict{Level: good, Word: "Available", Says: say("Calls are admitted")}
-		if w != nil && leftOf(w) <= 0.2 {
+		w = Tightest(u)
+		v = Verdict{Level: good, Word: "Available", Says: Say("Calls are admitted")}
+		if w != nil && LeftOf(w) <= 0.2 {
 			v.Level, v.Word = warn, "Nearly used up"
 		}
 	case !blocked:
@@ -31,15 +34,15 @@ func (s *state) judgePools() verdict {
 	}
 	switch {
 	case v.Word == "Blocked":
-		v.More = []sentence{say(blockedBy(u))}
+		v.More = []Sentence{Say(blockedBy(u))}
 	case w != nil:
-		v.More = []sentence{say(u.Pool, " has ", view.Number(w.Remaining), " of ", view.Number(w.Limit), " left ", period(w))}
+		v.More = []Sentence{Say(u.Pool, " has ", view.Number(w.Remaining), " of ", view.Number(w.Limit), " left ", Period(w))}
 	}
 	if v.Level == bad {
-		v.Says = say("Calls that need ", u.Pool, " are refused before ", s.moment(until))
-		v.Tab = say(v.Word, " until ", s.clock(until))
+		v.Says = Say("Calls that need ", u.Pool, " are refused before ", s.Moment(until))
+		v.Tab = Say(v.Word, " until ", s.Clock(until))
 	}
-	v.window = w
+	v.Window = w
 	return v
 }
 
@@ -65,21 +68,21 @@ func backAt(w *quota.WindowUsage) time.Time {
 
 // lacking reports whether callers are refused units of a pool. It leaves out pools that jobs
 // charge, unless they are blocked: for those, the verdict and the notes say what it means.
-func (s *state) lacking(u *quota.Usage) bool {
-	return s.outage == nil && s.used(u) && (u.Blocked.After(u.Now) || s.jobsOf(u.Pool.String()) == 0 && usedUp(u) != nil)
+func (s *State) lacking(u *quota.Usage) bool {
+	return s.Outage == nil && s.Used(u) && (u.Blocked.After(u.Now) || s.JobsOf(u.Pool.String()) == 0 && usedUp(u) != nil)
 }
 
 // notesOfPools returns a note for each pool that lacks units, but for that of the verdict.
-func (s *state) notesOfPools(v *verdict) (all []note) {
-	for i := range s.pools {
-		u := &s.pools[i]
+func (s *State) notesOfPools(v *Verdict) (all []Note) {
+	for i := range s.Pools {
+		u := &s.Pools[i]
 		switch {
-		case u == v.pool || !s.lacking(u):
+		case u == v.Pool || !s.lacking(u):
 		case u.Blocked.After(u.Now):
-			all = append(all, note{bad, say(blockedBy(u), " until ", s.moment(u.Blocked)), ""})
+			all = append(all, Note{bad, Say(blockedBy(u), " until ", s.Moment(u.Blocked)), ""})
 		default:
 			w := usedUp(u)
-			all = append(all, note{warn, say(u.Pool, " is used up ", period(w), ". ", s.when(u, w)[0]), ""})
+			all = append(all, Note{warn, Say(u.Pool, " is used up ", Period(w), ". ", s.When(u, w)[0]), ""})
 		}
 	}
 	return all

@@ -1,4 +1,4 @@
-package pages
+package verdict
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 )
 
 // page is the state of a page at 20:00 UTC.
-var page = &state{now: time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)}
+var page = &State{Now: time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)}
 
 func TestTimesSayTheirDayUnlessItIsToday(t *testing.T) {
 	for d, want := range map[time.Duration]string{
@@ -20,7 +20,7 @@ func TestTimesSayTheirDayUnlessItIsToday(t *testing.T) {
 		60 * 24 * time.Hour:   "20:00 UTC on 19 January 2027 (in 60 days)",
 		-400 * 24 * time.Hour: "20:00 UTC on 16 October 2025 (400 days ago)",
 	} {
-		if got := say(page.moment(page.now.Add(d))).String(); got != want {
+		if got := Say(page.Moment(page.Now.Add(d))).String(); got != want {
 			t.Errorf("%s from now is %q, not %q", d, got, want)
 		}
 	}
@@ -32,7 +32,7 @@ func TestSpansHaveTwoPlacesAtMost(t *testing.T) {
 		time.Hour: "1 h", 90 * time.Minute: "1 h 30 min", 10*time.Hour + 29*time.Minute: "10 h", 47*time.Hour + 30*time.Minute: "48 h",
 		48 * time.Hour: "2 days", 1000 * 24 * time.Hour: "1,000 days",
 	} {
-		if got := span(d); got != want {
+		if got := Span(d); got != want {
 			t.Errorf("%s is %q, not %q", d, got, want)
 		}
 	}
@@ -43,7 +43,7 @@ func TestListsNameTheFirstFive(t *testing.T) {
 		"": nil, "a": {"a"}, "a and b": {"a", "b"}, "a, b and c": {"a", "b", "c"}, "a, b, c, d and e": {"a", "b", "c", "d", "e"},
 		"a, b, c, d, e and 2 more": {"a", "b", "c", "d", "e", "f", "g"},
 	} {
-		if got := list(names); got != want {
+		if got := List(names); got != want {
 			t.Errorf("%v is %q, not %q", names, got, want)
 		}
 	}
@@ -51,7 +51,7 @@ func TestListsNameTheFirstFive(t *testing.T) {
 
 func TestThingsAreCounted(t *testing.T) {
 	for n, want := range map[int64]string{0: "0 units", 1: "1 unit", 2: "2 units", 1234: "1,234 units"} {
-		if got := count(n, "unit"); got != want {
+		if got := Count(n, "unit"); got != want {
 			t.Errorf("it is %q, not %q", got, want)
 		}
 	}

@@ -1,0 +1,223 @@
+// Package verdict works out from facts whether the jobs can do their work. All that speaks of it
+// asks here: pages, JSON, /readyz, the commands quota and check, metrics and notices. So no two of them say
+// different things.
+//
+// A [Reader] reads the facts once ([State]); [State.Verdict] judges them. Its sentences are for people, and
+// name no address of a server, because they stand on pages.
+package verdict
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/ingest/fleet"
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// State is what is known of a ledger, a catalog, the jobs and the daemons at one time.
+type State struct {
+	Now    time.Time
+	MaxAge time.Duration // an older chart is stale; zero: none is
+	Book   *quota.Book
+	Jobs   []*Job
+
+	Pools  []quota.Usage
+	Outage error // why the ledger cannot be read
+	Stuck  error // why it cannot be written
+	Counts view.CountState
+
+	Feeds  []view.Feed
+	Unread error // why the catalog cannot be read
+	Unkept error // why it cannot be written
+
+	Daemons []Beat        // of a catalog in a file
+	Fleet   *fleet.Status // nil if the catalog is a file, or if the state of the fleet cannot be read
+	Unseen  error         // why it cannot be read
+	Disks   []Disk        // that are nearly full
+}
+
+// Disk is a folder whose disk is nearly full.
+type Disk struct {
+	Folder string
+	Left   int64 // bytes
+}
+
+// littleRoom is what a disk must have left.
+const littleRoom = 256 << 20
+
+// Options are the options of a [Reader]; nil is valid.
+type Options struct {
+	Clock  quota.Clock
+	MaxAge time.Duration // see [State]
+
+	// Timeout bounds the wait for the ledger, and that for the catalog; zero is 3s.
+	Timeout time.Duration
+
+	// Writes says that the reader also tries whether the ledger and the catalog can be written, every ten
+	// seconds at most. Other readers trust what daemons have noted.
+	Writes bool
+	// Folders are those whose disks must not be full.
+	Folders []string
+}
+
+// Reader reads the facts. It is safe for concurrent use.
+type Reader struct {
+	Options
+
+	mu    sync.Mutex
+	units map[int64]int64 // of runs that are done: they do not change
+	wrote struct {        // when it last tried, and what it found
+		at              time.Time
+		of              *quota.Ledger
+		ledger, catalog error
+	}
+}
+
+// NewReader returns a reader.
+func NewReader(o *Options) *Reader {
+	r := &Reader{Options: *cmp.Or(o, &Options{}), units: map[int64]int64{}}
+	r.Clock = cmp.Or[quota.Clock](r.Clock, quota.SystemClock{})
+	r.Timeout = cmp.Or(r.Timeout, 3*time.Second)
+	return r
+}
+
+// Read reads the facts. What it cannot read stays in the state as an error.
+func (r *Reader) Read(ctx context.Context, src *view.Sources) *State {
+	s := &State{Now: r.Clock.Now(), MaxAge: r.MaxAge, Book: src.Ledger.Book()}
+	s.Stuck, s.Unkept = r.Try(ctx, src)
+	for _, j := range src.Jobs {
+		s.Jobs = append(s.Jobs, s.newJob(j))
+	}
+	if src.Counting != nil {
+		s.Counts = src.Counting.State()
+	}
+	s.Outage = r.Within(ctx, func(ctx context.Context) (err error) {
+		s.Pools, err = src.Ledger.View().Usage(ctx, "", "")
+		return err
+	})
+	if src.Catalog != nil {
+		s.Unread = r.Within(ctx, func(ctx context.Context) error { return r.readCatalog(ctx, src, s) })
+	}
+	if src.Fleet != nil {
+		s.Unseen = r.Within(ctx, func(ctx context.Context) error {
+			is, err := src.Fleet.Status(ctx)
+			if err == nil {
+				s.Fleet = &is
+			}
+			return err
+		})
+	}
+	if s.Outage != nil {
+		s.Pools = s.poolsOfJobs()
+	}
+	s.measure(r.Folders)
+	return s
+}
+
+// Within asks with the reader's timeout.
+func (r *Reader) Within(ctx context.Context, ask func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
+	defer cancel()
+	return ask(ctx)
+}
+
+func (r *Reader) readCatalog(ctx context.Context, src *view.Sources, s *State) error {
+	feeds, err := src.Catalog.Feeds(ctx)
+	if err != nil {
+		return fmt.Errorf("read the feeds: %w", err)
+	}
+	s.Feeds = view.Feeds(feeds, src.Jobs, s.Now, s.MaxAge)
+	for _, j := range s.Jobs {
+		if err := j.read(ctx, r, src, s); err != nil {
+			return err
+		}
+	}
+	if src.Fleet == nil {
+		s.Daemons, err = beats(ctx, src.Catalog)
+	}
+	return err
+}
+
+// What was found by writing holds for so long.
+const (
+	writesEvery = 10 * time.Second
+	triesEvery  = time.Second // after a fault, which may be over
+)
+
+// Try tries to write the ledger and the catalog, unless that was done a moment ago. To write changes the
+// version of a catalog, so it comes before what is kept by that version is read.
+func (r *Reader) Try(ctx context.Context, src *view.Sources) (ledger, catalog error) {
+	if !r.Writes {
+		return nil, nil
+	}
+	now := r.Clock.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w, holds := &r.wrote, writesEvery
+	if w.ledger != nil || w.catalog != nil {
+		holds = triesEvery
+	}
+	if w.of == src.Ledger && now.Sub(w.at).Abs() < holds {
+		return w.ledger, w.catalog
+	}
+	w.at, w.of = now, src.Ledger
+	w.ledger = r.Within(ctx, src.Ledger.Ready)
+	if w.catalog = nil; src.Catalog != nil {
+		w.catalog = r.Within(ctx, func(ctx context.Context) error {
+			return Change(ctx, src.Catalog, "probe", func(string) (string, bool) { return now.UTC().Format(time.RFC3339), true })
+		})
+	}
+	return w.ledger, w.catalog
+}
+
+// measure finds the disks that are nearly full, each once.
+func (s *State) measure(folders []string) {
+	seen := map[int64]bool{}
+	for _, folder := range folders {
+		at := folder
+		left, known := sqlitefile.Room(at)
+		for !known && at != filepath.Dir(at) { // it is made when it is needed
+			at = filepath.Dir(at)
+			left, known = sqlitefile.Room(at)
+		}
+		if known && left < littleRoom && !seen[left] {
+			seen[left] = true
+			s.Disks = append(s.Disks, Disk{folder, left})
+		}
+	}
+}
+
+// Pool returns the usage of a pool, or nil if the price book has none of that name.
+func (s *State) Pool(name string) *quota.Usage {
+	for i := range s.Pools {
+		if s.Pools[i].Pool.String() == name {
+			return &s.Pools[i]
+		}
+	}
+	return nil
+}
+
+// open reports whether a pool is known to be open.
+func (s *State) open(name string) bool {
+	u := s.Pool(name)
+	return u != nil && s.Outage == nil && !u.Blocked.After(u.Now)
+}
+
+// JobsOf returns how many jobs charge a pool.
+func (s *State) JobsOf(pool string) (n int) {
+	for _, j := range s.Jobs {
+		if j.Share[pool] > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// Used reports whether anybody uses a pool.
+func (s *State) Used(u *quota.Usage) bool { return u.Known || s.JobsOf(u.Pool.String()) > 0 }

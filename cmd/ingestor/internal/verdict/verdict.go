@@ -1,0 +1,165 @@
+package verdict
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/quota"
+)
+
+const (
+	good = view.Good
+	warn = view.Warn
+	bad  = view.Bad
+)
+
+// Verdict says whether the next run can start, and what else a person should know.
+type Verdict struct {
+	Level view.Level
+	Word  string
+	Says  Sentence
+	More  []Sentence
+	Tab   Sentence // for the title of a page
+	Notes []Note   // what Says and More do not say
+
+	Pool    *quota.Usage       // of which it speaks, or nil
+	Window  *quota.WindowUsage // of that, or nil
+	Decides *quota.WindowUsage // the same, if it decides
+	When    []Sentence         // when units of it come back
+
+	about *chance  // of which it speaks, or nil
+	names []string // of jobs of which it says when they start
+}
+
+// Note is something that a person should know.
+type Note struct {
+	Level view.Level
+	Says  Sentence
+	Link  string // address of more, or empty
+}
+
+// tells reports whether the verdict says a fact already.
+func (v *Verdict) tells(fact string) bool {
+	return slices.ContainsFunc(v.More, func(m Sentence) bool { return strings.Contains(m.String(), fact) })
+}
+
+// Verdict judges the facts.
+func (s *State) Verdict() *Verdict {
+	v := s.judge(s.chances())
+	if v.Tab == nil {
+		v.Tab = Say(v.Word)
+	}
+	v.Pool = s.Worst()
+	v.Decides = v.Window
+	if c := v.about; c != nil && c.pool != nil {
+		v.Pool, v.Decides = c.pool, c.window
+	}
+	if v.Pool != nil {
+		v.Window = cmp.Or(v.Decides, Tightest(v.Pool))
+		v.When = s.When(v.Pool, v.Decides)
+	}
+	if s.Outage != nil {
+		v.When = []Sentence{Say("Known again when the ledger answers")}
+	}
+	v.Notes = s.notes(&v)
+	return &v
+}
+
+// judge judges the runs to come, and the pools of callers.
+func (s *State) judge(all []chance) Verdict {
+	if len(all) == 0 {
+		return s.judgePools()
+	}
+	v := s.judgeRuns(all)
+	if v.Level == good && slices.ContainsFunc(s.Pools, func(u quota.Usage) bool { return s.lacking(&u) }) {
+		v.Level, v.Word = warn, "Available in part" // a note says which
+	}
+	return v
+}
+
+func (s *State) judgeRuns(all []chance) Verdict {
+	first := all[0]
+	next := &first // all is changed below
+	open := slices.IndexFunc(all, func(c chance) bool { return !c.shut() })
+	switch {
+	case s.Outage != nil || s.Stuck != nil:
+		return s.unknown(next)
+	case s.Unread != nil || s.Unkept != nil:
+		return Verdict{Level: bad, Word: "Stopped", Says: Say("No run can do its work"), More: s.noCatalog(), about: next}
+	case s.silence() != nil:
+		return Verdict{Level: bad, Word: "Not running", Says: Say("The next run, ", next.job.Name, " at ", s.Moment(next.at), ", will not start"), More: s.silence(), about: next}
+	case next.never:
+		return Verdict{Level: bad, Word: "Impossible", Says: Say("The next run, ", next.job.Name, ", can never start"), More: []Sentence{next.tooExpensive()}, about: next}
+	case open < 0:
+		all = slices.DeleteFunc(all, func(c chance) bool { return c.never })
+		soonest := slices.MinFunc(all, func(a, b chance) int { return a.until.Compare(b.until) })
+		v := s.shut(&soonest)
+		v.Says = Say("No run can start before ", s.Moment(soonest.until))
+		for i := range all {
+			v.names = append(v.names, all[i].job.Name)
+		}
+		return v
+	case next.shut():
+		other := all[open]
+		v := s.shut(next)
+		v.Says = Say("The next run, ", next.job.Name, ", cannot start before ", s.Moment(next.until))
+		v.More = append(v.More, Say(other.job.Name, " can start at ", s.Moment(other.at)))
+		v.names = []string{next.job.Name}
+		return v
+	case next.idle:
+		return Verdict{Level: warn, Word: "Available in part", Says: s.sayOf(next, "can start, and do what needs no call"), about: next, More: []Sentence{Say(next.why())}}
+	case !next.enough():
+		return Verdict{Level: warn, Word: "Available in part", Says: s.sayOf(next, "can start but not finish"), about: next, More: []Sentence{
+			Say(next.needs(), ". ", next.left()), Say("The rest resumes by itself"),
+		}}
+	}
+	return s.canStart(next, all)
+}
+
+// shut returns the verdict of a run that cannot start, without the run.
+func (s *State) shut(c *chance) Verdict {
+	word := "Used up"
+	if c.blocked {
+		word = "Blocked"
+	}
+	return Verdict{Level: bad, Word: word, Tab: Say(word, " until ", s.Clock(c.until)), More: []Sentence{Say(c.why())}, about: c}
+}
+
+// canStart returns the verdict of a next run that can start.
+func (s *State) canStart(next *chance, all []chance) Verdict {
+	v := Verdict{Level: good, Word: "Available", Says: s.sayOf(next, "can start"), about: next}
+	needs := next.needs()
+	if next.window != nil {
+		needs = Say(needs, ". ", next.left())
+	}
+	v.More = append(v.More, needs)
+	if waiting := slices.DeleteFunc(all, func(c chance) bool { return c.until.IsZero() }); len(waiting) > 0 {
+		first := slices.MinFunc(waiting, func(a, b chance) int { return a.until.Compare(b.until) })
+		for i := range waiting {
+			if waiting[i].until.Equal(first.until) {
+				v.names = append(v.names, waiting[i].job.Name)
+			}
+		}
+		v.Level, v.Word, v.about = warn, "Available in part", &first
+		v.More = append(v.More, Say(List(v.names), " cannot start before ", s.Moment(first.until), ": ", first.why()))
+	}
+	if j := next.job; !j.Missed.IsZero() && j.Last != nil { // a note names those that never ran
+		v.Level, v.Word = warn, "Available, not running"
+		v.More = append(v.More, Say("It", s.due(j), " and has not run. Check that ingestor run, or its timer, is up"))
+	}
+	if len(s.Disks) > 0 || s.Unseen != nil {
+		v.Level = warn // a note says why
+	}
+	return v
+}
+
+// sayOf says when a future run starts, and what of it.
+func (s *State) sayOf(c *chance, can string) Sentence {
+	name := "The next run, " + c.job.Name
+	if c.resumes {
+		name = "Deferred work of " + c.job.Name
+	}
+	return Say(name, " at ", s.Moment(c.at), ", ", can)
+}
