@@ -17,9 +17,7 @@ func (t *tx) Family(p *quota.Pool) (*pagestore.Family, error) {
 	key := quota.Pool{Upstream: p.Upstream, Account: p.Account, Name: p.Name}
 	f := t.families[key]
 	if f == nil && valid(p.Upstream) && valid(p.Account) && valid(p.Name) {
-		var some columns
-		some.add(p.Upstream, p.Account, p.Name)
-		if err := t.ask(t.findFamilies(some.args(3))); err != nil {
+		if err := t.ask(t.findFamilies(key)); err != nil {
 			return nil, err
 		}
 		f = t.families[key]
@@ -32,13 +30,13 @@ func (t *tx) Family(p *quota.Pool) (*pagestore.Family, error) {
 	return &f.Family, nil
 }
 
-func (t *tx) findFamilies(args []any) query {
+func (t *tx) findFamilies(pools ...quota.Pool) query {
 	var p quota.Pool
 	var members, called, leapt, proven int64
 	var known bool
 	var zone string
 	into := []any{&p.Upstream, &p.Account, &p.Name, &members, &called, &leapt, &proven, &known, &zone}
-	return query{"families", args, into, func() error {
+	return query{"families", names(pools).columns(), into, func() error {
 		f := &family{known: known, zone: zone}
 		f.Upstream, f.Account, f.Pool, f.Ref, f.Members = p.Upstream, p.Account, p.Name, f, int(members)
 		f.Course = pagestore.Course{Called: window.Instant(called), Leapt: window.Instant(leapt), Proven: window.Instant(proven)}
@@ -62,9 +60,7 @@ func (t *tx) Member(f *pagestore.Family, key string) (*pagestore.Entry, error) {
 	p.Key = key
 	e := t.members[p]
 	if e == nil && valid(key) {
-		var some columns
-		some.add(p.Upstream, p.Account, p.Name, key)
-		if err := t.ask(t.findMembers("members", some.args(4), nil)); err != nil {
+		if err := t.ask(t.findKeys(p)); err != nil {
 			return nil, err
 		}
 		e = t.members[p]
@@ -111,9 +107,18 @@ func (t *tx) findMembers(name string, args []any, found func(*entry)) query {
 	}}
 }
 
+// findKeys reads the members of keys.
+func (t *tx) findKeys(pools ...quota.Pool) query {
+	args := names(pools)
+	for i := range args {
+		args[i] = append(args[i], pools[i].Key)
+	}
+	return t.findMembers("members", args.columns(), nil)
+}
+
 // findOldest reads what Oldest returns first.
-func (t *tx) findOldest(args []any) query {
-	return t.findMembers("oldest", args, func(e *entry) {
+func (t *tx) findOldest(families ...quota.Pool) query {
+	return t.findMembers("oldest", names(families).columns(), func(e *entry) {
 		if f := t.families[quota.Pool{Upstream: e.Pool.Upstream, Account: e.Pool.Account, Name: e.Pool.Name}]; f != nil {
 			f.oldest = e
 		}
@@ -124,9 +129,7 @@ func (t *tx) findOldest(args []any) query {
 func (t *tx) Oldest(of *pagestore.Family) (*pagestore.Entry, error) {
 	f := of.Ref.(*family)
 	if f.oldest == nil && !f.none {
-		var some columns
-		some.add(of.Upstream, of.Account, of.Pool)
-		if err := t.ask(t.findOldest(some.args(3))); err != nil {
+		if err := t.ask(t.findOldest(keyless(of))); err != nil {
 			return nil, err
 		}
 		f.none = f.oldest == nil

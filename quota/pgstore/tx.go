@@ -94,9 +94,7 @@ func (t *tx) Room(*quota.Request) error { return nil }
 func (t *tx) Entry(p *quota.Pool, restore bool) (*pagestore.Entry, error) {
 	e := t.pools[*p]
 	if e == nil && valid(p.Upstream) && valid(p.Account) && valid(p.Name) {
-		var some columns
-		some.add(p.Upstream, p.Account, p.Name)
-		if err := t.ask(t.pages(&some)); err != nil {
+		if err := t.ask(t.pages(*p)); err != nil {
 			return nil, err
 		}
 		e = t.pools[*p]
@@ -173,9 +171,7 @@ func (t *tx) Receipt(upstream, account, id string) (*pagestore.Receipt, error) {
 	key := pagestore.ReceiptID{Upstream: upstream, Account: account, ID: id}
 	got, loaded := t.receipts[key]
 	if !loaded && valid(upstream) && valid(account) && valid(id) {
-		var some columns
-		some.add(upstream, account, id)
-		if err := t.ask(t.findReceipts(some.args(3))); err != nil {
+		if err := t.ask(t.findReceipts(key)); err != nil {
 			return nil, err
 		}
 		got = t.receipts[key]
@@ -186,7 +182,7 @@ func (t *tx) Receipt(upstream, account, id string) (*pagestore.Receipt, error) {
 
 // Charge implements [pagestore.Tx]: a row of the table reservations for each charge.
 func (t *tx) Charge(r *quota.Request, entries []*pagestore.Entry, nonce quota.Nonce) error {
-	secret := []byte{}
+	secret, l := []byte{}, &r.Labels
 	if r.ID != "" {
 		secret = nonce[:]
 		delete(t.receipts, pagestore.ReceiptID{Upstream: r.Charges[0].Pool.Upstream, Account: r.Charges[0].Pool.Account, ID: r.ID})
@@ -200,7 +196,11 @@ func (t *tx) Charge(r *quota.Request, entries []*pagestore.Entry, nonce quota.No
 		if !c.Windows[0].Spec.InFlight() { // a slot leaves no spend on any day
 			day = t.today.Of(e.At, c.Zone)
 		}
-		t.charges.add(t.micros(), r, c, e, secret, day)
+		t.charged = append(t.charged, e.Ref.(*entry))
+		t.charges = append(t.charges, []any{
+			e.Pool.Upstream, e.Pool.Account, e.Pool.Name, r.ID, secret, t.micros(), int64(e.At), day, e.Units, c.Units, e.Page.Generation,
+			l.Method, l.Job, l.Region, l.Class, l.Reason, c.Pool.Key, e.Pool.Key != c.Pool.Key,
+		})
 	}
 	t.b.pruneSoon(t.now)
 	return nil
@@ -223,9 +223,12 @@ func (t *tx) Amend(r *pagestore.Receipt) error {
 
 // AmendPart implements [pagestore.Tx].
 func (t *tx) AmendPart(r *pagestore.Receipt, of *quota.Token, p *storekit.Part) error {
-	secret := *of // the caller's is used again
+	nonce := of.Nonce // the caller's is used again
 	for i := range r.Taken {
-		t.parts.add(t.micros(), &secret, &r.Taken[i], p.MoreCalls(i, r.Taken[i].Recorded))
+		c := &r.Taken[i]
+		t.parts = append(t.parts, []any{
+			c.Ref, of.ID, nonce[:], t.micros(), c.Recorded - c.Units, c.Units, p.MoreCalls(i, c.Recorded), c.Done.Back, c.Done.Left, c.Done.Charged,
+		})
 	}
 	return nil
 }
