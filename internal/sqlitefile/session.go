@@ -7,39 +7,20 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"path"
-	"strings"
+	"net/url"
 	"time"
 
+	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/headroom-quota/headroom/internal/sqltext"
 )
 
-// Statements are SQL statements by name.
-type Statements map[string]string
+// Statements are SQL statements by name: see [sqltext.Statements].
+type Statements = map[string]string
 
-// ReadStatements reads the statements of sql/*.sql. Each begins with a comment whose
-// first word is its name, and ends with a semicolon and an empty line.
-func ReadStatements(files fs.FS) Statements {
-	all := Statements{}
-	names, err := fs.Glob(files, "sql/*.sql")
-	for _, name := range names {
-		text, failed := fs.ReadFile(files, name)
-		err = errors.Join(err, failed)
-		for part := range strings.SplitSeq(string(text), "\n\n") {
-			// The driver would compile a statement with text behind it at each call.
-			part = strings.TrimSuffix(strings.TrimSpace(part), ";")
-			title, _, _ := strings.Cut(strings.TrimPrefix(part, "-- "), " ")
-			if _, twice := all[title]; twice || !strings.HasPrefix(part, "-- ") {
-				err = errors.Join(err, fmt.Errorf("%s: %q is not the name of a new statement", path.Base(name), title))
-			}
-			all[title] = part
-		}
-	}
-	if err != nil {
-		panic(err) // the files are embedded
-	}
-	return all
-}
+// ReadStatements is [sqltext.Statements].
+func ReadStatements(files fs.FS) Statements { return sqltext.Statements(files) }
 
 // Session is a connection with its prepared statements. It runs one transaction at a
 // time. It uses the driver directly: the pool of database/sql takes a tenth of the time
@@ -77,6 +58,22 @@ func (k *Kind) Connect(ctx context.Context, path string, mode Mode) (*Session, e
 		return nil, err
 	}
 	return newSession(c, k.Statements), nil
+}
+
+// Raw opens a session with the file at path that has only the given parameters, and no
+// statements. Its statements end with the context.
+func Raw(ctx context.Context, path string, q url.Values) (*Session, error) {
+	connector, err := sqlite.NewConnector(URI(path, q))
+	if err != nil {
+		return nil, err
+	}
+	c, err := connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := newSession(c, nil)
+	s.Within(ctx)
+	return s, nil
 }
 
 func newSession(c driver.Conn, statements Statements) *Session {

@@ -7,27 +7,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
-	"testing/fstest"
 )
-
-func TestStatementsAreNamed(t *testing.T) {
-	file := func(text string) fstest.MapFS { return fstest.MapFS{"sql/a.sql": {Data: []byte(text)}} }
-	const two = "-- first returns one. Args:\n-- none.\nSELECT 1;\n\n-- second returns two.\nSELECT 2;\n"
-	all := ReadStatements(file(two))
-	if len(all) != 2 || all["first"] != "-- first returns one. Args:\n-- none.\nSELECT 1" || all["second"] != "-- second returns two.\nSELECT 2" {
-		t.Errorf("got %q", all)
-	}
-	for name, text := range map[string]string{"no name": "SELECT 1;\n", "a name twice": "-- a is one.\nSELECT 1;\n\n-- a is two.\nSELECT 2;\n"} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("%s: it was accepted", name)
-				}
-			}()
-			ReadStatements(file(text))
-		}()
-	}
-}
 
 // A caller that goes away between two statements leaves nothing behind, and the session
 // can be used again.

@@ -59,7 +59,7 @@ var house = [][]string{
 	{"ingest/youtube/youtubesim", program + "testing/monitoringsim", "internal/testing/server"}, // upstreams: they know nothing of us
 	{program + "googlecount"}, // reads Google's own count, and knows no ledger
 	{"internal/redisclock", "internal/testing/redistest", "quota/pgstore/testing/pgtest", "internal/testing/childtest", "internal/testing/team"}, // for tests and simulations
-	{"internal/deadline", program + "signals", "internal/stretch", "internal/shell"},                                                             // signals: caught before large packages are set up
+	{"internal/deadline", program + "signals", "internal/stretch", "internal/shell", "internal/sqltext"},                                                             // signals: caught before large packages are set up
 	{"internal/testing/floors", "internal/testing/taken", "internal/testing/ways"},
 	{"internal/testing/guides"},
 }
@@ -94,7 +94,7 @@ var keys = map[string][]string{
 	"github.com/redis/go-redis":           {"quota/redisstore", program + "peers"}, // peers: what others do in Redis
 	"github.com/jackc/pgx":                {"quota/pgstore", "ingest/catalog/pgcatalog", "ingest/fleet", "quota/pgstore/pgschema"},
 	"github.com/riverqueue/river":         {"ingest/fleet"},
-	"modernc.org/sqlite":                  {"internal/sqlitefile", "quota/sqlitestore", "ingest/catalog"},
+	"modernc.org/sqlite":                  {"internal/sqlitefile", "ingest/catalog"},
 	"github.com/goccy/go-yaml":            {"quota/book", program + "settings", program + "ledger"}, // ledger: a price book as JSON
 	"github.com/sony/gobreaker":           {"quota/breaker"},
 	"github.com/prometheus":               {program + "metrics", "quota/observe/prom"},

@@ -19,6 +19,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/headroom-quota/headroom/internal/sqltext"
 )
 
 // Schema is a schema of PostgreSQL with the steps that make it.
@@ -36,23 +38,13 @@ type Step struct {
 // Read reads the steps of a schema: schema/0001_name.sql and so on. It panics if the files
 // are not numbered this way.
 func Read(files fs.FS) (all []Step) {
-	names, err := fs.Glob(files, "schema/*.sql")
-	if err != nil {
-		panic(err) // the pattern is wrong
-	}
-	for i, name := range names {
-		if want := fmt.Sprintf("schema/%04d_", i+1); !strings.HasPrefix(name, want) {
-			panic(fmt.Sprintf("schema file %s should begin with %s", name, want))
-		}
-		text, err := fs.ReadFile(files, name)
-		if err != nil {
-			panic(err) // it was embedded
-		}
-		step := Step{SQL: string(text)}
-		line, _, _ := strings.Cut(step.SQL, "\n")
+	for i, text := range sqltext.Steps(files) {
+		step := Step{SQL: text}
+		line, _, _ := strings.Cut(text, "\n")
 		if least, ok := strings.CutPrefix(line, "-- min_program: "); ok {
+			var err error
 			if step.MinProgram, err = strconv.Atoi(least); err != nil {
-				panic(fmt.Sprintf("schema file %s: %v", name, err))
+				panic(fmt.Sprintf("schema step %d: %v", i+1, err))
 			}
 		}
 		all = append(all, step)
