@@ -12,7 +12,6 @@ func keyless(f *pagestore.Family) quota.Pool {
 	return quota.Pool{Upstream: f.Upstream, Account: f.Account, Name: f.Pool}
 }
 
-// Family implements [pagestore.Tx].
 func (t *tx) Family(p *quota.Pool) (*pagestore.Family, error) {
 	key := quota.Pool{Upstream: p.Upstream, Account: p.Account, Name: p.Name}
 	f := t.families[key]
@@ -45,7 +44,6 @@ func (t *tx) findFamilies(pools ...quota.Pool) query {
 	}}
 }
 
-// PutFamily implements [pagestore.Tx].
 func (t *tx) PutFamily(of *pagestore.Family) error {
 	if f := of.Ref.(*family); !f.dirty {
 		f.dirty = true
@@ -54,7 +52,6 @@ func (t *tx) PutFamily(of *pagestore.Family) error {
 	return nil
 }
 
-// Member implements [pagestore.Tx].
 func (t *tx) Member(f *pagestore.Family, key string) (*pagestore.Entry, error) {
 	p := keyless(f)
 	p.Key = key
@@ -125,7 +122,6 @@ func (t *tx) findOldest(families ...quota.Pool) query {
 	})
 }
 
-// Oldest implements [pagestore.Tx].
 func (t *tx) Oldest(of *pagestore.Family) (*pagestore.Entry, error) {
 	f := of.Ref.(*family)
 	if f.oldest == nil && !f.none {
@@ -140,7 +136,6 @@ func (t *tx) Oldest(of *pagestore.Family) (*pagestore.Entry, error) {
 	return f.oldest.whole()
 }
 
-// Ahead implements [pagestore.Tx].
 func (t *tx) Ahead(f *pagestore.Family) (_ *pagestore.Entry, err error) {
 	var latest *entry
 	args := []any{f.Upstream, f.Account, f.Pool, t.micros()}
@@ -150,7 +145,6 @@ func (t *tx) Ahead(f *pagestore.Family) (_ *pagestore.Entry, err error) {
 	return latest.whole()
 }
 
-// Drop implements [pagestore.Tx].
 func (t *tx) Drop(of *pagestore.Entry) error {
 	e := of.Ref.(*entry)
 	e.dropped = true

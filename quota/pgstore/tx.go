@@ -17,7 +17,7 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// tx is a transaction in two round trips: Load begins it, locks and reads; End writes and
+// tx is the [pagestore.Tx], in two round trips: Load begins it, locks and reads; End writes and
 // commits. Every entry exists once in it, since several callers share it. Writes wait for
 // End, or for a read that Load did not foresee.
 type tx struct {
@@ -83,7 +83,6 @@ type family struct {
 // stale makes the next Oldest read.
 func (f *family) stale() { f.oldest, f.none = nil, false }
 
-// Now implements [pagestore.Tx].
 func (t *tx) Now() time.Time { return t.now }
 
 // Room implements [pagestore.Tx]. A transaction that fails is rolled back, so there is always room.
@@ -135,7 +134,6 @@ func (t *tx) unpack(e *entry, b []byte) {
 	e.Page, e.stored, e.was = page, true, state{page.Generation, page.Revision}
 }
 
-// Put implements [pagestore.Tx].
 func (t *tx) Put(of *pagestore.Entry, c *quota.Charge) error {
 	e := of.Ref.(*entry)
 	if e.member {
@@ -208,7 +206,6 @@ func (t *tx) Charge(r *quota.Request, entries []*pagestore.Entry, nonce quota.No
 
 func (t *tx) micros() int64 { return int64(window.At(t.now)) }
 
-// Amend implements [pagestore.Tx].
 func (t *tx) Amend(r *pagestore.Receipt) error {
 	for i := range r.Taken {
 		c := &r.Taken[i]
@@ -221,7 +218,6 @@ func (t *tx) Amend(r *pagestore.Receipt) error {
 	return nil
 }
 
-// AmendPart implements [pagestore.Tx].
 func (t *tx) AmendPart(r *pagestore.Receipt, of *quota.Token, p *storekit.Part) error {
 	nonce := of.Nonce // the caller's is used again
 	for i := range r.Taken {
@@ -233,7 +229,6 @@ func (t *tx) AmendPart(r *pagestore.Receipt, of *quota.Token, p *storekit.Part) 
 	return nil
 }
 
-// Keep implements [pagestore.Tx].
 func (t *tx) Keep(r *pagestore.Receipt) error {
 	for i := range r.Taken {
 		c := &r.Taken[i]
@@ -242,7 +237,6 @@ func (t *tx) Keep(r *pagestore.Receipt) error {
 	return nil
 }
 
-// End implements [pagestore.Tx].
 func (t *tx) End(err error) error {
 	if t.cancel != nil {
 		defer t.cancel()

@@ -42,7 +42,6 @@ func (t *tx) Charge(r *quota.Request, entries []*pagestore.Entry, nonce quota.No
 	return t.prune()
 }
 
-// Receipt implements [pagestore.Tx].
 func (t *tx) Receipt(upstream, account, id string) (got *pagestore.Receipt, err error) {
 	over := false // the receipt is complete or too old, and the other rows are older
 	err = t.read("receipt_find", []driver.Value{id, upstream, account}, func(r sqlitefile.Row) error {
@@ -75,7 +74,6 @@ func (t *tx) Receipt(upstream, account, id string) (got *pagestore.Receipt, err 
 	return got, err
 }
 
-// Amend implements [pagestore.Tx].
 func (t *tx) Amend(r *pagestore.Receipt) error {
 	for _, c := range r.Taken {
 		calls := int64(1)
@@ -89,7 +87,6 @@ func (t *tx) Amend(r *pagestore.Receipt) error {
 	return nil
 }
 
-// AmendPart implements [pagestore.Tx].
 func (t *tx) AmendPart(r *pagestore.Receipt, of *quota.Token, p *storekit.Part) error {
 	made := int64(window.At(t.now))
 	for i, c := range r.Taken {
@@ -102,7 +99,6 @@ func (t *tx) AmendPart(r *pagestore.Receipt, of *quota.Token, p *storekit.Part) 
 	return nil
 }
 
-// Keep implements [pagestore.Tx].
 func (t *tx) Keep(r *pagestore.Receipt) error {
 	made := int64(window.At(t.now))
 	for _, c := range r.Taken {
