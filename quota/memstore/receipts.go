@@ -180,15 +180,17 @@ func (r *receipts) add(id string, nonce quota.Nonce, now window.Instant) (*recei
 }
 
 // take writes down a charge of the newest receipt of a batch, with the key of its page.
-func (r *receipts) take(b *batch, t taken, key ...string) {
-	from := uint32(len(b.ids))
-	for _, part := range key {
-		b.ids = append(b.ids, part...)
+func (r *receipts) take(b *batch, t *taken, prefix, key string) {
+	t.key = span{}
+	if key != "" {
+		from := len(b.ids)
+		b.ids = append(append(b.ids, prefix...), key...)
+		t.key = span{uint32(from), uint32(len(b.ids))}
+		r.used += int64(len(b.ids) - from)
 	}
-	t.key = span{from, uint32(len(b.ids))}
-	b.taken = append(b.taken, t)
+	b.taken = append(b.taken, *t)
 	b.receipts[len(b.receipts)-1].taken.to++
-	r.used += takenBytes + int64(t.key.to-from)
+	r.used += takenBytes
 }
 
 // text returns a part of the batch's ids.
@@ -262,7 +264,7 @@ func (b *backend) AmendPart(r *pagestore.Receipt, t *quota.Token, p *storekit.Pa
 	all.settle(in, got, r.Done)
 	for i, of := range f.taken {
 		of.units, of.recorded = r.Taken[i].Units, r.Taken[i].Recorded
-		all.take(in, of, f.in.text(of.key))
+		all.take(in, &of, "", f.in.text(of.key))
 		tally := &f.account.pools[of.pool].spend.tallies[of.tally]
 		tally.units += of.recorded - of.units
 		tally.calls += p.MoreCalls(i, of.recorded)
@@ -284,7 +286,7 @@ func (b *backend) Keep(r *pagestore.Receipt) error {
 			all.settle(in, kept, f.in.settled[f.receipt.settled-1])
 		}
 		for _, t := range f.taken {
-			all.take(in, t, f.in.text(t.key))
+			all.take(in, &t, "", f.in.text(t.key))
 		}
 		*f = found{f.account, in, kept, in.taken[kept.taken.from:kept.taken.to]}
 	}
@@ -327,11 +329,11 @@ func (b *backend) Charge(r *quota.Request, entries []*pagestore.Entry, nonce quo
 			continue
 		}
 		of := taken{units: c.Units, recorded: e.Units, generation: e.Page.Generation, at: e.At, pool: p.index, tally: n}
+		prefix := ""
 		if e.Pool.Key != c.Pool.Key {
-			a.receipts.take(in, of, shared, c.Pool.Key)
-		} else {
-			a.receipts.take(in, of, c.Pool.Key)
+			prefix = shared
 		}
+		a.receipts.take(in, &of, prefix, c.Pool.Key)
 	}
 	return nil
 }
