@@ -257,31 +257,21 @@ func (t *tx) findReceipts(ids ...pagestore.ReceiptID) query {
 	var nonce []byte
 	var made, at int64
 	var settled bool
-	var done quota.Settlement
-	over := make(map[pagestore.ReceiptID]bool) // the receipt is complete or too old, and the other rows are older
+	done := &one.Done
+	found := make(map[pagestore.ReceiptID]*pagestore.ReceiptRows)
 	into := []any{
 		&key.Upstream, &key.Account, &key.ID, &one.Ref, &one.Pool, &nonce, &made, &at, &one.Units, &one.Generation, &settled,
 		&done.Back, &done.Left, &done.Charged, &one.Recorded, &one.Key, &one.Overflow, &one.Slot,
 	}
 	return query{"receipts", args.columns(), into, func() error {
-		got := t.receipts[key]
-		switch {
-		case over[key] || len(nonce) != len(quota.Nonce{}):
-			return nil
-		case got == nil && window.At(t.now).Sub(window.Instant(made)) > quota.ReceiptLife:
-			over[key] = true
-			return nil
-		case got == nil:
-			got = &pagestore.Receipt{Nonce: quota.Nonce(nonce), Settled: settled, Released: settled}
-			t.receipts[key] = got
-		case got.Nonce != quota.Nonce(nonce):
-			over[key] = true
-			return nil
+		rows := found[key]
+		if rows == nil {
+			rows = &pagestore.ReceiptRows{}
+			found[key] = rows
 		}
 		one.At = window.Instant(at)
-		got.Released = got.Released && one.Recorded == 0
-		got.Done.Add(done)
-		got.Taken = slices.Insert(got.Taken, 0, one)
+		rows.Add(t.now, window.Instant(made), nonce, settled, one)
+		t.receipts[key] = rows.Receipt
 		return nil
 	}}
 }

@@ -209,11 +209,7 @@ func (t *tx) micros() int64 { return int64(window.At(t.now)) }
 func (t *tx) Amend(r *pagestore.Receipt) error {
 	for i := range r.Taken {
 		c := &r.Taken[i]
-		calls := int64(1)
-		if c.Recorded == 0 && c.Units > 0 {
-			calls = 0 // released: the call was not made
-		}
-		t.settled = append(t.settled, []any{c.Ref, c.Recorded, calls, c.Done.Back, c.Done.Left, c.Done.Charged})
+		t.settled = append(t.settled, []any{c.Ref, c.Recorded, c.Calls(), c.Done.Back, c.Done.Left, c.Done.Charged})
 	}
 	return nil
 }
