@@ -30,7 +30,9 @@ func TestStepsAreNumbered(t *testing.T) {
 	}
 }
 
-func file(name, text string) fstest.MapFS { return fstest.MapFS{name: {Data: []byte(text), Mode: fs.ModePerm}} }
+func file(name, text string) fstest.MapFS {
+	return fstest.MapFS{name: {Data: []byte(text), Mode: fs.ModePerm}}
+}
 
 // refused reports an error if do does not panic.
 func refused(t *testing.T, name string, do func()) {
