@@ -9,13 +9,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"text/tabwriter"
 	"time"
 
+	"github.com/headroom-quota/headroom/bench/duel"
 	"github.com/headroom-quota/headroom/internal/testing/team"
-
 	"github.com/headroom-quota/headroom/quota/pgstore/testing/pgtest"
 )
 
@@ -28,7 +27,7 @@ func main() {
 	flag.Parse()
 	var err error
 	if *child != "" {
-		err = serve(context.Background(), *child, *url, *callers, *each)
+		err = duel.Serve(context.Background(), contenders, *child, *url, *callers, 1, *each)
 	} else {
 		err = run(*rounds, *each)
 	}
@@ -52,9 +51,8 @@ var loads = []load{
 
 // A result is what was measured of a contender under a load, by round.
 type result struct {
-	contender
+	duel.Result
 	load
-	rates, ratios, p99 []float64
 }
 
 func run(rounds int, each time.Duration) error {
@@ -84,6 +82,7 @@ func compete(server *pgtest.Server, l load, rounds int, each time.Duration) ([]*
 	}
 	var all []*result
 	var teams []*team.Team
+	var results []*duel.Result
 	defer func() {
 		for _, t := range teams {
 			t.Kill()
@@ -94,63 +93,27 @@ func compete(server *pgtest.Server, l load, rounds int, each time.Duration) ([]*
 		if err := server.Exec("CREATE DATABASE " + database); err != nil {
 			return nil, err
 		}
-		t, err := team.Start(self, l.processes, "-child", c.name, "-url", server.URL(database), "-callers", strconv.Itoa(l.callers), "-each", each.String())
+		t, err := team.Start(self, l.processes, "-child", c.Name, "-url", server.URL(database), "-callers", strconv.Itoa(l.callers), "-each", each.String())
 		if err != nil {
 			return nil, err
 		}
-		teams = append(teams, t)
-		all = append(all, &result{contender: c, load: l})
+		r := &result{Result: duel.Result{Contender: c}, load: l}
+		teams, all, results = append(teams, t), append(all, r), append(results, &r.Result)
 	}
-	for n := range rounds + 1 { // the first warms up
-		for i, r := range all {
-			rate, p99, err := teams[i].Round()
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", r.name, err)
-			}
-			if n == 0 {
-				continue
-			}
-			r.rates, r.p99 = append(r.rates, rate), append(r.p99, p99)
-			r.ratios = append(r.ratios, rate/all[0].rates[len(r.rates)-1])
-		}
-	}
-	return all, nil
+	return all, duel.Compete(results, teams, 1, rounds) // the first warms up
 }
 
 func print(all []*result) {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "\nvs bare\tper second\tp99 ms\tprocesses\tcallers\tgoal\t  \t")
 	for _, r := range all {
-		mark := ""
-		switch {
-		case !r.judged:
-		case team.Median(r.ratios) >= r.goal && (r.late == 0 || team.Median(r.p99) <= r.late.Seconds()):
-			mark = "reached"
-		default:
-			mark = "MISSED"
-		}
-		fmt.Fprintf(w, "%.2f\t%.0f\t%.1f\t%d\t%d\t%s\t  %s\t\n", team.Median(r.ratios), team.Median(r.rates), 1000*team.Median(r.p99), r.processes, r.processes*r.callers, mark, r.name)
+		ratio, late := team.Median(r.Ratios), team.Median(r.Late)
+		mark := r.Mark(ratio >= r.goal && (r.late == 0 || late <= r.late.Seconds()))
+		fmt.Fprintf(w, "%.2f\t%.0f\t%.1f\t%d\t%d\t%s\t  %s\t\n", ratio, team.Median(r.Rates), 1000*late, r.processes, r.processes*r.callers, mark, r.Name)
 	}
 	w.Flush()
 	fmt.Print(`
 vs bare  times the first line of as many callers, round by round
 goals    0.5 with one caller; 1.4 with 16, and a p99 of at most 30 ms
 `)
-}
-
-// serve is what a child does.
-func serve(ctx context.Context, name, url string, callers int, each time.Duration) error {
-	i := slices.IndexFunc(contenders, func(c contender) bool { return c.name == name })
-	if i < 0 {
-		return fmt.Errorf("there is no contender %q", name)
-	}
-	do, end, err := contenders[i].open(ctx, url, callers)
-	if err != nil {
-		return err
-	}
-	defer end()
-	if err := do(ctx); err != nil {
-		return err
-	}
-	return team.Serve(ctx, callers, each, do)
 }

@@ -4,79 +4,34 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
-	"fmt"
 	"math/rand/v2"
-	"os"
-	"sync/atomic"
+	"slices"
 	"time"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/headroom-quota/headroom/bench/duel"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/sqlitestore"
-	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// A contender commits one transaction per call, and each must be granted or
-// refused as it is meant to.
-type contender struct {
-	name   string
-	open   open
-	judged bool // by the goal
-
-	callers []int // in one process, instead of processes
-}
-
-// open opens a file that others have open too, and returns what is timed and what
-// ends it.
-type open func(ctx context.Context, path string) (do func(context.Context) error, end func() error, err error)
+// ours reserve in a ledger.
+var ours = duel.Ours(func(ctx context.Context, path string) (quota.Store, func() error, error) {
+	s, err := sqlitestore.Open(ctx, path, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s, s.Close, nil
+})
 
 // contenders are compared with the first.
-var contenders = []contender{
-	{name: "bare UPDATE of one row", open: bare("BEGIN IMMEDIATE", update, "COMMIT")},
-	{name: "bare UPDATE, without BEGIN and COMMIT", open: bare(update)},
-	{name: "ours: 1 window, receipt, spend", open: reserves(1, roomy), judged: true},
-	{name: "ours: 2 windows, receipt, spend", open: reserves(2, roomy), judged: true},
-	{name: "ours: 2 windows, refused", open: reserves(2, 0)},
-	{name: "ours: callers in one process", open: reserves(2, roomy), callers: []int{1, 16}},
-}
-
-// roomy is a limit that no timed call comes near.
-const roomy = 1<<31 - 1
-
-var pacific = must(time.LoadLocation("America/Los_Angeles"))
-
-// reserves reserves as a ledger does for a transport: with an id that is fresh.
-func reserves(windows int, limit int64) open {
-	return func(ctx context.Context, path string) (func(context.Context) error, func() error, error) {
-		s, err := sqlitestore.Open(ctx, path, nil)
-		if err != nil {
-			return nil, nil, err
-		}
-		c := quota.Charge{
-			Pool:  quota.Pool{Upstream: "youtube", Account: quota.DefaultAccount, Name: "units"},
-			Units: 3, Revision: 1, Zone: pacific,
-		}
-		for _, spec := range []window.Spec{{Per: 24 * time.Hour}, {Period: window.Day, Zone: pacific}}[:windows] {
-			c.Windows = append(c.Windows, window.NewLimit(must(spec.Normal()), limit))
-		}
-		r := quota.Request{
-			Charges: []quota.Charge{c}, Fresh: true,
-			Labels: quota.Labels{Method: "videos.list", Job: "trending", Region: "DE", Class: "backfill"},
-		}
-		var n atomic.Int64
-		return func(ctx context.Context) error {
-			mine := r
-			mine.ID = fmt.Sprintf("%08x%08x", os.Getpid(), n.Add(1))
-			v, err := s.Reserve(ctx, mine)
-			if err == nil && v.Allowed != (limit > 0) {
-				err = errors.New("granted what it should have refused, or the other way round")
-			}
-			return err
-		}, s.Close, nil
-	}
-}
+var contenders = slices.Concat([]duel.Contender{
+	{Name: "bare UPDATE of one row", Open: bare("BEGIN IMMEDIATE", update, "COMMIT")},
+	{Name: "bare UPDATE, without BEGIN and COMMIT", Open: bare(update)},
+}, ours, []duel.Contender{
+	{Name: "ours: callers in one process", Open: ours[1].Open, Callers: []int{1, 16}},
+})
 
 const (
 	create = "CREATE TABLE IF NOT EXISTS bare (id INTEGER PRIMARY KEY, n INTEGER); INSERT OR IGNORE INTO bare VALUES (1, 0)"
@@ -88,8 +43,8 @@ const settings = "?mode=rwc&_txlock=immediate&_pragma=busy_timeout(5)&_pragma=jo
 
 // bare runs prepared statements on the driver's own connection, as the store does,
 // so that it has no advantage from that. Others are waited for as the store waits.
-func bare(texts ...string) open {
-	return func(ctx context.Context, path string) (func(context.Context) error, func() error, error) {
+func bare(texts ...string) duel.Open {
+	return func(ctx context.Context, path string, _ int) (func(context.Context) error, func() error, error) {
 		connector, err := sqlite.NewConnector("file:" + path + settings)
 		if err != nil {
 			return nil, nil, err
@@ -136,12 +91,4 @@ func patiently(do func() error) error {
 func busy(err error) bool {
 	var fault *sqlite.Error
 	return errors.As(err, &fault) && fault.Code()&0xff == sqlite3.SQLITE_BUSY
-}
-
-// must is for what is made from constants.
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
 }

@@ -6,23 +6,22 @@
 // With -old, it also sets callers in one process beside the same program of an earlier
 // commit, built with this directory's files:
 //
-//	git worktree add /tmp/old COMMIT && cp -r sqlite team /tmp/old/bench/
+//	git worktree add /tmp/old COMMIT && cp -r sqlite duel /tmp/old/bench/
 //	go build -C /tmp/old/bench -o /tmp/old-sqlite ./sqlite
 //	go run ./sqlite -old /tmp/old-sqlite
 package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"text/tabwriter"
 	"time"
 
+	"github.com/headroom-quota/headroom/bench/duel"
 	"github.com/headroom-quota/headroom/internal/testing/team"
 )
 
@@ -38,7 +37,7 @@ func main() {
 	flag.Parse()
 	var err error
 	if *child != "" {
-		err = serve(context.Background(), *child, *path, *callers, *warm, *each)
+		err = duel.Serve(context.Background(), contenders, *child, *path, *callers, *warm, *each)
 	} else {
 		err = run(*rounds, *each, *dir, *old)
 	}
@@ -56,11 +55,10 @@ var processes = [...]int{1, 4}
 
 // A result is what was measured of a contender with so many processes.
 type result struct {
-	contender
-	program             string
-	processes           int
-	callers             int       // in each process
-	rates, ratios, late []float64 // by round
+	duel.Result
+	program   string
+	processes int
+	callers   int // in each process
 }
 
 func run(rounds int, each time.Duration, dir, old string) (err error) {
@@ -76,8 +74,8 @@ func run(rounds int, each time.Duration, dir, old string) (err error) {
 	for _, n := range processes {
 		var rs []*result
 		for _, c := range contenders {
-			if c.callers == nil {
-				rs = append(rs, &result{contender: c, program: self, processes: n, callers: 1})
+			if c.Callers == nil {
+				rs = append(rs, &result{Result: duel.Result{Contender: c}, program: self, processes: n, callers: 1})
 			}
 		}
 		if err := compete(rs, rounds, each, dir); err != nil {
@@ -94,11 +92,11 @@ func run(rounds int, each time.Duration, dir, old string) (err error) {
 func together(self, old string, rounds int, each time.Duration, dir string) error {
 	var all []*result
 	for _, c := range contenders {
-		for _, n := range c.callers {
+		for _, n := range c.Callers {
 			if old != "" {
-				all = append(all, &result{contender: c, program: old, processes: 1, callers: n})
+				all = append(all, &result{Result: duel.Result{Contender: c}, program: old, processes: 1, callers: n})
 			}
-			all = append(all, &result{contender: c, program: self, processes: 1, callers: n})
+			all = append(all, &result{Result: duel.Result{Contender: c}, program: self, processes: 1, callers: n})
 		}
 	}
 	if err := compete(all, rounds, each, dir); err != nil {
@@ -117,9 +115,9 @@ func together(self, old string, rounds int, each time.Duration, dir string) erro
 		}
 		ratios := make([]float64, rounds)
 		for i := range ratios {
-			ratios[i] = r.rates[i] / before.rates[i]
+			ratios[i] = r.Rates[i] / before.Rates[i]
 		}
-		fmt.Fprintf(w, "%.2f\t%.0f\t%.1f\t%d\t  %s\t\n", team.Median(ratios), team.Median(r.rates), 1000*team.Median(r.late), r.callers, build)
+		fmt.Fprintf(w, "%.2f\t%.0f\t%.1f\t%d\t  %s\t\n", team.Median(ratios), team.Median(r.Rates), 1000*team.Median(r.Late), r.callers, build)
 	}
 	return w.Flush()
 }
@@ -128,6 +126,7 @@ func together(self, old string, rounds int, each time.Duration, dir string) erro
 // not wait.
 func compete(all []*result, rounds int, each time.Duration, dir string) error {
 	var teams []*team.Team
+	var results []*duel.Result
 	defer func() {
 		for _, t := range teams {
 			t.Kill()
@@ -138,39 +137,22 @@ func compete(all []*result, rounds int, each time.Duration, dir string) error {
 		if err != nil {
 			return err
 		}
-		t, err := team.Start(r.program, r.processes, "-child", r.name, "-callers", strconv.Itoa(r.callers), "-path", filepath.Join(mine, "ledger.db"),
+		t, err := team.Start(r.program, r.processes, "-child", r.Name, "-callers", strconv.Itoa(r.callers), "-path", filepath.Join(mine, "ledger.db"),
 			"-warm", strconv.Itoa(warmUp/r.processes), "-each", each.String())
 		if err != nil {
 			return err
 		}
-		teams = append(teams, t)
+		teams, results = append(teams, t), append(results, &r.Result)
 	}
-	for range rounds {
-		for i, r := range all {
-			rate, late, err := teams[i].Round()
-			if err != nil {
-				return fmt.Errorf("%s: %w", r.name, err)
-			}
-			r.rates, r.late = append(r.rates, rate), append(r.late, late)
-			r.ratios = append(r.ratios, rate/all[0].rates[len(r.rates)-1])
-		}
-	}
-	return nil
+	return duel.Compete(results, teams, 0, rounds)
 }
 
 func print(all []*result) {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "\nvs bare\tper second\tprocesses\tgoal\t  \t")
 	for _, r := range all {
-		mark := ""
-		switch {
-		case !r.judged:
-		case team.Median(r.ratios) >= goal:
-			mark = "reached"
-		default:
-			mark = "MISSED"
-		}
-		fmt.Fprintf(w, "%.2f\t%.0f\t%d\t%s\t  %s\t\n", team.Median(r.ratios), team.Median(r.rates), r.processes, mark, r.name)
+		ratio := team.Median(r.Ratios)
+		fmt.Fprintf(w, "%.2f\t%.0f\t%d\t%s\t  %s\t\n", ratio, team.Median(r.Rates), r.processes, r.Mark(ratio >= goal), r.Name)
 	}
 	w.Flush()
 	fmt.Printf(`
@@ -181,24 +163,3 @@ vs bare  times the first line of as many processes, round by round; the goal is 
 // warmUp is so many calls on a file that its -wal has been filled and begun again. Until then
 // the file grows, and committing to a growing file is slower.
 const warmUp = 6000
-
-// serve is what a child does.
-func serve(ctx context.Context, name, path string, callers, warm int, each time.Duration) error {
-	i := slices.IndexFunc(contenders, func(c contender) bool { return c.name == name })
-	if i < 0 {
-		return fmt.Errorf("there is no contender %q", name)
-	}
-	do, end, err := contenders[i].open(ctx, path)
-	if err != nil {
-		return err
-	}
-	for range warm {
-		if err = do(ctx); err != nil {
-			break
-		}
-	}
-	if err == nil {
-		err = team.Serve(ctx, callers, each, do)
-	}
-	return errors.Join(err, end())
-}

@@ -1,27 +1,16 @@
 package main
 
 import (
-	"context"
 	"path/filepath"
 	"testing"
+
+	"github.com/headroom-quota/headroom/bench/duel"
 )
 
 // TestContenders keeps the benchmark running: each contender is granted, or
 // refused, as it is meant to.
 func TestContenders(t *testing.T) {
-	ctx := context.Background()
-	for _, c := range contenders {
-		do, end, err := c.open(ctx, filepath.Join(t.TempDir(), "ledger.db"))
-		if err != nil {
-			t.Fatalf("%s: %v", c.name, err)
-		}
-		for range 3 {
-			if err := do(ctx); err != nil {
-				t.Errorf("%s: %v", c.name, err)
-			}
-		}
-		if err := end(); err != nil {
-			t.Errorf("%s: %v", c.name, err)
-		}
+	if err := duel.Try(t.Context(), contenders, func() string { return filepath.Join(t.TempDir(), "ledger.db") }); err != nil {
+		t.Error(err)
 	}
 }

@@ -59,7 +59,7 @@ func (k *Kind) Open(ctx context.Context, path string, wait time.Duration, ready 
 
 // open opens the session that writes.
 func (f *File) open(ctx context.Context, ready func(*Session) error) error {
-	if err := f.kind.Look(ctx, f.Path); err != nil {
+	if err := f.kind.look(ctx, f.Path); err != nil {
 		return err
 	}
 	if err := Create(f.Path); err != nil {
@@ -78,9 +78,9 @@ func (f *File) open(ctx context.Context, ready func(*Session) error) error {
 		return err
 	}
 	f.Writer.Within(ctx)
-	f.Kept, err = f.kind.Keep(ctx, f.Path, f.Writer.Number)
+	f.Kept, err = f.kind.keep(ctx, f.Path, f.Writer)
 	if err == nil {
-		err = f.kind.Migrate(f.Writer.Number, f.Writer.Script)
+		err = f.kind.migrate(f.Writer)
 	}
 	if err == nil && ready != nil {
 		err = ready(f.Writer)

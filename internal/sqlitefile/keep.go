@@ -22,14 +22,11 @@ var free = Room
 // part while it is made.
 var copyName = regexp.MustCompile(`\.schema-\d+\.(\d{8}T\d{6}Z|part)$`)
 
-// Keep copies the file at path if it has an older schema than this program's, and returns where
-// the copy is, or "". It makes no copy of a copy. The caller is in the transaction in which it then calls [Kind.Migrate], so
+// keep copies the file at path if it has an older schema than this program's, and returns where
+// the copy is, or "". It makes no copy of a copy. The caller is in the transaction in which it then calls migrate, so
 // no other process changes the file meanwhile, or copies it too.
-func (k *Kind) Keep(ctx context.Context, path string, number func(query string) (int64, error)) (kept string, err error) {
-	m, err := readMarks(number)
-	if err == nil {
-		err = k.refuse(m)
-	}
+func (k *Kind) keep(ctx context.Context, path string, s *Session) (kept string, err error) {
+	m, err := k.read(s)
 	if err != nil || !k.older(m) || copyName.MatchString(path) {
 		return "", err
 	}
@@ -53,7 +50,7 @@ func (k *Kind) Keep(ctx context.Context, path string, number func(query string) 
 	return kept, nil
 }
 
-// Kept returns the copies that [Kind.Keep] made of the file at path, also those that it did not
+// Kept returns the copies that Open made of the file at path, also those that it did not
 // finish.
 func Kept(path string) (all []string, err error) {
 	if path, err = filepath.EvalSymlinks(path); err != nil {

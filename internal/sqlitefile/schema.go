@@ -2,13 +2,10 @@ package sqlitefile
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net/url"
 	"time"
-
-	"modernc.org/sqlite"
 )
 
 // marks identify a file.
@@ -39,31 +36,33 @@ func (k *Kind) refuse(m marks) error {
 	return nil
 }
 
-// Look refuses a file of another program before a connection makes it a WAL file. It
-// reports nothing about a file that it cannot read. Opening that file does.
-func (k *Kind) Look(ctx context.Context, path string) error {
-	connector, err := sqlite.NewConnector(URI(path, url.Values{"mode": {"rw"}, "_query_only": {"ON"}}))
-	if err != nil {
-		return nil
+// read reads the marks of a session's file, and refuses one of another program.
+func (k *Kind) read(s *Session) (marks, error) {
+	m, err := readMarks(s.Number)
+	if err == nil {
+		err = k.refuse(m)
 	}
-	c, err := connector.Connect(ctx)
-	if err != nil {
-		return nil
-	}
-	m, err := readMarks(func(query string) (int64, error) { return Number(ctx, c.(driver.QueryerContext), query) })
-	if err != nil {
-		return c.Close()
-	}
-	return errors.Join(k.refuse(m), c.Close())
+	return m, err
 }
 
-// LookAt is [Kind.Look] for a session.
-func (k *Kind) LookAt(s *Session) error {
+// look refuses a file of another program before a connection makes it a WAL file. It
+// reports nothing about a file that it cannot read. Opening that file does.
+func (k *Kind) look(ctx context.Context, path string) error {
+	s, err := Raw(ctx, path, url.Values{"mode": {"rw"}, "_query_only": {"ON"}})
+	if err != nil {
+		return nil
+	}
 	m, err := readMarks(s.Number)
 	if err != nil {
-		return err
+		return s.Close()
 	}
-	return k.refuse(m)
+	return errors.Join(k.refuse(m), s.Close())
+}
+
+// LookAt refuses a file that is not of this kind, or too new for this program.
+func (k *Kind) LookAt(s *Session) error {
+	_, err := k.read(s)
+	return err
 }
 
 // older reports whether a file is one of an older schema.
@@ -79,10 +78,7 @@ func (k *Kind) Older(ctx context.Context, path string) (schema int64, older bool
 	defer p.End()
 	err = p.Retry(func() error {
 		return Untouched(ctx, path, func(s *Session) error {
-			m, err := readMarks(s.Number)
-			if err == nil {
-				err = k.refuse(m)
-			}
+			m, err := k.read(s)
 			schema, older = m.version, k.older(m)
 			return err
 		})
@@ -90,22 +86,18 @@ func (k *Kind) Older(ctx context.Context, path string) (schema int64, older bool
 	return schema, older, err
 }
 
-// Migrate brings a file to the schema that this program knows, in a transaction of the
-// caller. There, number returns the result of a query, and exec runs statements. Migrate
-// also writes to a file that is up to date. In a read-only file a transaction can begin, so
-// only a write shows the fault.
-func (k *Kind) Migrate(number func(query string) (int64, error), exec func(text string) error) error {
-	m, err := readMarks(number)
+// migrate brings a file to the schema that this program knows, in a transaction of the
+// caller. It also writes to a file that is up to date. In a read-only file a transaction can
+// begin, so only a write shows the fault.
+func (k *Kind) migrate(s *Session) error {
+	m, err := k.read(s)
 	if err != nil {
 		return err
 	}
-	if err := k.refuse(m); err != nil {
-		return err
-	}
 	for _, step := range k.Steps[m.version:] {
-		if err := exec(step); err != nil {
+		if err := s.Script(step); err != nil {
 			return err
 		}
 	}
-	return exec(fmt.Sprintf("PRAGMA user_version = %d", len(k.Steps)))
+	return s.Script(fmt.Sprintf("PRAGMA user_version = %d", len(k.Steps)))
 }

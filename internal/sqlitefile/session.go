@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"time"
 
+	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
@@ -47,6 +49,22 @@ func (k *Kind) Connect(ctx context.Context, path string, mode Mode) (*Session, e
 		return nil, err
 	}
 	return newSession(c, k.Statements), nil
+}
+
+// Raw opens a session with the file at path that has only the given parameters, and no
+// statements. Its statements end with the context.
+func Raw(ctx context.Context, path string, q url.Values) (*Session, error) {
+	connector, err := sqlite.NewConnector(URI(path, q))
+	if err != nil {
+		return nil, err
+	}
+	c, err := connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := newSession(c, nil)
+	s.Within(ctx)
+	return s, nil
 }
 
 func newSession(c driver.Conn, statements map[string]string) *Session {
@@ -121,7 +139,7 @@ func (s *Session) Script(text string) error {
 func (s *Session) Exec(name string, args ...driver.Value) (int64, error) {
 	res, err := s.run(name, args)
 	if err != nil {
-		return 0, s.named(name, err)
+		return 0, err
 	}
 	return res.RowsAffected()
 }
@@ -130,7 +148,7 @@ func (s *Session) Exec(name string, args ...driver.Value) (int64, error) {
 func (s *Session) Insert(name string, args ...driver.Value) (int64, error) {
 	res, err := s.run(name, args)
 	if err != nil {
-		return 0, s.named(name, err)
+		return 0, err
 	}
 	return res.LastInsertId()
 }
@@ -167,24 +185,16 @@ func (s *Session) do(text string) error {
 	return err
 }
 
-func (s *Session) run(name string, args []driver.Value) (driver.Result, error) {
-	p, err := s.prepare(name)
-	if err != nil {
-		return nil, err
+func (s *Session) run(name string, args []driver.Value) (res driver.Result, err error) {
+	p, values, err := s.prepare(name, args)
+	if err == nil {
+		res, err = p.ExecContext(s.ctx, values)
 	}
-	values, err := s.values(args)
-	if err != nil {
-		return nil, err
-	}
-	return p.ExecContext(s.ctx, values)
+	return res, s.named(name, err)
 }
 
 func (s *Session) rows(name string, args []driver.Value, each func(Row) error) error {
-	p, err := s.prepare(name)
-	if err != nil {
-		return err
-	}
-	values, err := s.values(args)
+	p, values, err := s.prepare(name, args)
 	if err != nil {
 		return err
 	}
@@ -204,21 +214,23 @@ func (s *Session) rows(name string, args []driver.Value, each func(Row) error) e
 	return errors.Join(err, rows.Close())
 }
 
-// prepare returns a statement, which it compiles at the first call.
-func (s *Session) prepare(name string) (stmt, error) {
-	if p := s.prepared[name]; p != nil {
-		return p, nil
+// prepare returns a statement, which it compiles at the first call, and its arguments.
+func (s *Session) prepare(name string, args []driver.Value) (stmt, []driver.NamedValue, error) {
+	p := s.prepared[name]
+	if p == nil {
+		text, ok := s.statements[name]
+		if !ok {
+			text = name
+		}
+		made, err := s.conn.PrepareContext(context.Background(), text)
+		if err != nil {
+			return nil, nil, err
+		}
+		p = made.(stmt)
+		s.prepared[name] = p
 	}
-	text, ok := s.statements[name]
-	if !ok {
-		text = name
-	}
-	p, err := s.conn.PrepareContext(context.Background(), text)
-	if err != nil {
-		return nil, err
-	}
-	s.prepared[name] = p.(stmt)
-	return s.prepared[name], nil
+	values, err := s.values(args)
+	return p, values, err
 }
 
 // values numbers and converts arguments. They are valid until the next statement.

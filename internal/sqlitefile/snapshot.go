@@ -7,8 +7,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-
-	"modernc.org/sqlite"
 )
 
 // Snapshot copies the file at path, as it is at one instant, to a path without a file. Only
@@ -62,16 +60,10 @@ func reading(ctx context.Context, path string, alone bool, do func(*Session) err
 	if alone {
 		q.Set("immutable", "1")
 	}
-	connector, err := sqlite.NewConnector(URI(path, q))
+	s, err := Raw(ctx, path, q)
 	if err != nil {
 		return err
 	}
-	c, err := connector.Connect(ctx)
-	if err != nil {
-		return err
-	}
-	s := newSession(c, nil)
-	s.Within(ctx)
 	defer func() { err = errors.Join(err, s.Close()) }()
 	return do(s)
 }

@@ -14,6 +14,7 @@
 package breaker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,7 +48,7 @@ type Options struct {
 
 // Store is a [quota.Store] behind a breaker.
 type Store struct {
-	store   quota.Store
+	store   storekit.Whole
 	breaker *gobreaker.CircuitBreaker[any]
 	timeout time.Duration
 	apart   storekit.Apart
@@ -67,34 +68,20 @@ func (s *Store) begin() {
 	s.life.Store(&life{ctx, end})
 }
 
-var (
-	_ quota.Store       = (*Store)(nil)
-	_ quota.Identified  = (*Store)(nil)
-	_ quota.KeyLister   = (*Store)(nil)
-	_ quota.LimitKeeper = (*Store)(nil)
-)
+var _ storekit.Whole = (*Store)(nil)
 
 // New puts a breaker before a store.
 func New(store quota.Store, o *Options) *Store {
 	if o == nil {
 		o = &Options{}
 	}
-	failures, probe, timeout := o.Failures, o.Probe, o.Timeout
-	if failures == 0 {
-		failures = 3
-	}
-	if probe == 0 {
-		probe = 5 * time.Second
-	}
-	if timeout == 0 {
-		timeout = 2 * time.Second
-	}
-	s := &Store{store: store, timeout: timeout, apart: storekit.NewApart()}
+	failures := cmp.Or(o.Failures, 3)
+	s := &Store{store: storekit.Complete(store), timeout: cmp.Or(o.Timeout, 2*time.Second), apart: storekit.NewApart()}
 	s.begin()
 	s.breaker = gobreaker.NewCircuitBreaker[any](gobreaker.Settings{
 		Name:         "ledger",
 		MaxRequests:  1,
-		Timeout:      probe,
+		Timeout:      cmp.Or(o.Probe, 5*time.Second),
 		ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= failures },
 		IsSuccessful: answered,
 		OnStateChange: func(_ string, from, to gobreaker.State) {
@@ -116,7 +103,8 @@ func New(store quota.Store, o *Options) *Store {
 // the question, or to have forgotten, is an answer.
 func answered(err error) bool {
 	var forgotten *quota.ForgottenError
-	return err == nil || errors.Is(err, quota.ErrBadInput) || errors.Is(err, quota.ErrStaleBook) || errors.As(err, &forgotten)
+	return err == nil || errors.Is(err, quota.ErrBadInput) || errors.Is(err, quota.ErrStaleBook) || errors.Is(err, quota.ErrNoLimits) ||
+		errors.As(err, &forgotten)
 }
 
 // note remembers what is wrong with the store, and returns it.
@@ -187,9 +175,12 @@ func try[T any](ctx context.Context, s *Store, ask func(context.Context) (T, err
 	return value, err
 }
 
-// probe looks whether the store is back, in the background. The breaker lets one
-// through at a time.
+// probe looks whether the store is back, in the background, if it is time to. The breaker lets
+// one through at a time.
 func (s *Store) probe(look func(context.Context) error) {
+	if s == nil || s.store == nil || s.breaker.State() != gobreaker.StateHalfOpen {
+		return
+	}
 	go func() {
 		_, _ = s.breaker.Execute(func() (any, error) {
 			ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
@@ -259,30 +250,19 @@ func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, e
 // Identity implements [quota.Identified]; it is empty if the store behind the breaker
 // has none.
 func (s *Store) Identity(ctx context.Context, upstream, account string) (string, error) {
-	var store quota.Identified
-	if s != nil && s.store != nil {
-		var has bool
-		if store, has = s.store.(quota.Identified); !has {
-			return "", nil
-		}
-	}
-	ask := func(ctx context.Context) (string, error) { return store.Identity(ctx, upstream, account) }
-	if store != nil && s.breaker.State() == gobreaker.StateHalfOpen { // a replay asks this first
-		s.probe(func(ctx context.Context) error { _, err := ask(ctx); return err })
-	}
+	ask := func(ctx context.Context) (string, error) { return s.store.Identity(ctx, upstream, account) }
+	s.probe(func(ctx context.Context) error { _, err := ask(ctx); return err }) // a replay asks this first
 	return through(ctx, s, nil, ask)
 }
 
 // Keys implements [quota.KeyLister]; a store that lists no keys has none.
-func (s *Store) Keys(ctx context.Context, pool quota.Pool, most int) ([]string, int, error) {
+func (s *Store) Keys(ctx context.Context, pool quota.Pool, most int) (keys []string, all int, err error) {
 	type listed struct {
 		keys []string
 		all  int
 	}
 	l, err := through(ctx, s, nil, func(ctx context.Context) (l listed, err error) {
-		if store, has := s.store.(quota.KeyLister); has {
-			l.keys, l.all, err = store.Keys(ctx, pool, most)
-		}
+		l.keys, l.all, err = s.store.Keys(ctx, pool, most)
 		return l, err
 	})
 	return l.keys, l.all, err

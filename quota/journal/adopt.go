@@ -2,12 +2,11 @@ package journal
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"regexp"
 	"strings"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/storekit"
 )
@@ -15,11 +14,9 @@ import (
 // Orphans reports whether the file was written before journals told ledgers apart,
 // and no ledger has adopted what it holds.
 func (j *Journal) Orphans(ctx context.Context) (yes bool, err error) {
-	if !j.made() {
-		return false, errNotMade
-	}
-	err = j.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT * FROM old_births) OR EXISTS (SELECT * FROM debts WHERE ledger = '')`).Scan(&yes)
-	return yes, j.fault("read", err)
+	err = j.read(ctx, func(r sqlitefile.Row) error { return r.Scan(&yes) },
+		`SELECT EXISTS (SELECT * FROM old_births) OR EXISTS (SELECT * FROM debts WHERE ledger = '')`)
+	return yes, err
 }
 
 // Adopt gives what has no ledger to this one if it matches: if one of its pages, as
@@ -31,8 +28,8 @@ func (j *Journal) Adopt(ctx context.Context, now time.Time, pages []quota.Usage)
 	for i := range pages {
 		found[pages[i].Pool] = pages[i].Born.UnixMicro()
 	}
-	err = j.write(ctx, func(tx *sql.Tx) error {
-		old, err := oldBirths(ctx, tx)
+	err = j.write(ctx, func(tx *sqlitefile.Session) error {
+		old, err := oldBirths(tx)
 		if err != nil {
 			return err
 		}
@@ -45,19 +42,15 @@ func (j *Journal) Adopt(ctx context.Context, now time.Time, pages []quota.Usage)
 			return nil
 		}
 		for pool, b := range old {
-			_, err := tx.ExecContext(ctx, `INSERT INTO births (ledger, upstream, account, pool, identity, born, generation, latest, until)
+			_, err := tx.Exec(`INSERT INTO births (ledger, upstream, account, pool, identity, born, generation, latest, until)
 				VALUES (?, ?, ?, ?, '', ?, 0, 0, ?) ON CONFLICT DO NOTHING`, // what is there was seen since
-				j.ledger, pool.Upstream, pool.Account, pool.Name, b.Born.UnixMicro(), b.Until.UnixMicro())
+				j.ledger, pool.Upstream, pool.Account, pool.Name, b.Born, b.Until)
 			if err != nil {
 				return err
 			}
 		}
 		for _, query := range []string{`DELETE FROM old_births`, `UPDATE OR IGNORE debts SET ledger = ?1 WHERE ledger = ''`} {
-			done, err := tx.ExecContext(ctx, query, j.ledger)
-			if err != nil {
-				return err
-			}
-			n, err := done.RowsAffected()
+			n, err := tx.Exec(query, j.ledger)
 			if err != nil {
 				return err
 			}
@@ -69,24 +62,14 @@ func (j *Journal) Adopt(ctx context.Context, now time.Time, pages []quota.Usage)
 }
 
 // oldBirths reads what a journal of schema 1 remembers.
-func oldBirths(ctx context.Context, tx *sql.Tx) (_ map[quota.Pool]storekit.Birth, err error) {
-	rows, err := tx.QueryContext(ctx, `SELECT page, born, until FROM old_births`)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
+func oldBirths(tx *sqlitefile.Session) (map[quota.Pool]storekit.Birth, error) {
 	old := make(map[quota.Pool]storekit.Birth)
-	for rows.Next() {
-		var page string
-		var born, until int64
-		if err := rows.Scan(&page, &born, &until); err != nil {
-			return nil, err
+	return old, tx.Rows(`SELECT page, born, until FROM old_births`, nil, func(r sqlitefile.Row) error {
+		if pool, ok := oldPage(r.Text(0)); ok {
+			old[pool] = storekit.Birth{Born: r.Time(1), Until: r.Time(2)}
 		}
-		if pool, ok := oldPage(page); ok {
-			old[pool] = storekit.Birth{Born: instant(born), Until: instant(until)}
-		}
-	}
-	return old, rows.Err()
+		return nil
+	})
 }
 
 // A page was remembered by its key in Redis: headroom:{youtube/default}:page:units.

@@ -2,11 +2,11 @@ package journal
 
 import (
 	"context"
-	"database/sql"
-	"errors"
+	"database/sql/driver"
 	"slices"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/storekit"
 )
@@ -14,8 +14,8 @@ import (
 // Admit implements [quota.Journal].
 func (j *Journal) Admit(ctx context.Context, e quota.Entry, allowance int64) (a quota.Admission, err error) {
 	other := false
-	err = j.write(ctx, func(tx *sql.Tx) error {
-		stands, err := j.find(ctx, tx, e.ID)
+	err = j.write(ctx, func(tx *sqlitefile.Session) error {
+		stands, err := j.find(tx, e.ID)
 		if err != nil {
 			return err
 		}
@@ -26,20 +26,20 @@ func (j *Journal) Admit(ctx context.Context, e quota.Entry, allowance int64) (a 
 				return nil
 			}
 			// That call never left; this one is another try, under an id that the ledger may know.
-			if err := j.remove(ctx, tx, e.ID); err != nil {
+			if err := j.remove(tx, e.ID); err != nil {
 				return err
 			}
 			e.Asked = true
 		}
-		if err := j.identify(ctx, tx, &e); err != nil {
+		if err := j.identify(tx, &e); err != nil {
 			return err
 		}
 		for _, c := range e.Charges {
-			if a, err = j.consider(ctx, tx, e.Identity, c, e.At, allowance); err != nil || !a.OK {
+			if a, err = j.consider(tx, e.Identity, c, e.At, allowance); err != nil || !a.OK {
 				return err
 			}
 		}
-		return j.add(ctx, tx, e)
+		return j.add(tx, e)
 	})
 	if err == nil && other {
 		err = storekit.OtherCharges(e.ID)
@@ -53,43 +53,44 @@ const ours = `debts d JOIN debt_charges c USING (ledger, id)
 
 // consider decides on one charge by what stands in the journal. A block shuts a key by
 // itself, and all keys of a pool share its allowance.
-func (j *Journal) consider(ctx context.Context, tx *sql.Tx, identity string, c quota.EntryCharge, now time.Time, allowance int64) (quota.Admission, error) {
+func (j *Journal) consider(tx *sqlitefile.Session, identity string, c quota.EntryCharge, now time.Time, allowance int64) (quota.Admission, error) {
 	a := quota.Admission{Pool: c.Pool}
-	args := []any{j.ledger, identity, c.Pool.Upstream, c.Pool.Account, c.Pool.Name}
-	var until int64
-	err := tx.QueryRowContext(ctx, `SELECT d.until, d.reason FROM `+ours+` AND d.until > ?6 AND c.key = ?7 ORDER BY d.until DESC LIMIT 1`,
-		append(args, now.UnixMicro(), c.Pool.Key)...).Scan(&until, &a.Reason)
-	if err == nil {
-		a.Blocked = instant(until)
-		return a, nil
+	args := []driver.Value{j.ledger, identity, c.Pool.Upstream, c.Pool.Account, c.Pool.Name}
+	r, err := tx.One(`SELECT d.until, d.reason FROM `+ours+` AND d.until > ?6 AND c.key = ?7 ORDER BY d.until DESC LIMIT 1`,
+		append(args, now, c.Pool.Key)...)
+	if r != nil {
+		a.Blocked, a.Reason = r.Time(0), r.Text(1)
 	}
-	if !errors.Is(err, sql.ErrNoRows) {
+	if err != nil || r != nil {
 		return a, err
 	}
-	err = tx.QueryRowContext(ctx, `SELECT coalesce(sum(coalesce(c.settled, c.units)), 0) FROM `+ours+` AND d.until IS NULL`, args...).Scan(&a.Used)
-	a.OK = a.Used+c.Units <= allowance
+	r, err = tx.One(`SELECT coalesce(sum(coalesce(c.settled, c.units)), 0) FROM `+ours+` AND d.until IS NULL`, args...)
+	if err == nil {
+		a.Used = r.Int(0)
+		a.OK = a.Used+c.Units <= allowance
+	}
 	return a, err
 }
 
 // identify notes which ledger an entry is for, if nobody has said so: the one that was
 // there when a page of its account was last remembered.
-func (j *Journal) identify(ctx context.Context, tx *sql.Tx, e *quota.Entry) error {
+func (j *Journal) identify(tx *sqlitefile.Session, e *quota.Entry) error {
 	if e.Identity != "" {
 		return nil
 	}
 	pool := e.Charges[0].Pool
-	err := tx.QueryRowContext(ctx, `SELECT identity FROM births WHERE ledger = ? AND upstream = ? AND account = ?
-		ORDER BY latest DESC LIMIT 1`, j.ledger, pool.Upstream, pool.Account).Scan(&e.Identity)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
+	r, err := tx.One(`SELECT identity FROM births WHERE ledger = ? AND upstream = ? AND account = ?
+		ORDER BY latest DESC LIMIT 1`, j.ledger, pool.Upstream, pool.Account)
+	if r != nil {
+		e.Identity = r.Text(0)
 	}
 	return err
 }
 
 // Settle implements [quota.Journal].
 func (j *Journal) Settle(ctx context.Context, id string, units []int64) (stands []int64, err error) {
-	err = j.write(ctx, func(tx *sql.Tx) error {
-		e, err := j.find(ctx, tx, id)
+	err = j.write(ctx, func(tx *sqlitefile.Session) error {
+		e, err := j.find(tx, id)
 		switch {
 		case err != nil || e == nil:
 			return err
@@ -99,10 +100,10 @@ func (j *Journal) Settle(ctx context.Context, id string, units []int64) (stands 
 		}
 		stands = units
 		if !e.Asked && released(units) {
-			return j.remove(ctx, tx, id)
+			return j.remove(tx, id)
 		}
 		for n, u := range units {
-			if _, err := tx.ExecContext(ctx, `UPDATE debt_charges SET settled = ? WHERE ledger = ? AND id = ? AND n = ?`, u, j.ledger, id, n); err != nil {
+			if _, err := tx.Exec(`UPDATE debt_charges SET settled = ? WHERE ledger = ? AND id = ? AND n = ?`, u, j.ledger, id, n); err != nil {
 				return err
 			}
 		}
@@ -116,21 +117,18 @@ func released(settled []int64) bool { return settled != nil && storekit.Released
 
 // Block implements [quota.Journal].
 func (j *Journal) Block(ctx context.Context, e quota.Entry) error {
-	return j.write(ctx, func(tx *sql.Tx) error {
-		if err := j.identify(ctx, tx, &e); err != nil {
+	return j.write(ctx, func(tx *sqlitefile.Session) error {
+		if err := j.identify(tx, &e); err != nil {
 			return err
 		}
-		return j.add(ctx, tx, e)
+		return j.add(tx, e)
 	})
 }
 
 // Pending implements [quota.Journal].
-func (j *Journal) Pending(ctx context.Context) ([]quota.Entry, error) {
-	if !j.made() {
-		return nil, errNotMade
-	}
-	all, err := j.entries(ctx, j.db, `d.ledger = ? ORDER BY d.at, d.id, c.n`, j.ledger)
-	return all, j.fault("read", err)
+func (j *Journal) Pending(ctx context.Context) (all []quota.Entry, err error) {
+	err = j.read(ctx, entry(&all), entries+`d.ledger = ? ORDER BY d.at, d.id, c.n`, j.Ledger())
+	return all, err
 }
 
 // Waiting is how many calls and blocks wait for a ledger.
@@ -141,24 +139,22 @@ type Waiting struct {
 
 // Others returns what waits in the file for other ledgers than this one.
 func (j *Journal) Others(ctx context.Context) (all []Waiting, err error) {
-	err = j.each(ctx, func(rows *sql.Rows) error {
-		var w Waiting
-		err := rows.Scan(&w.Ledger, &w.Calls)
-		all = append(all, w)
-		return err
+	err = j.read(ctx, func(r sqlitefile.Row) error {
+		all = append(all, Waiting{r.Text(0), int(r.Int(1))})
+		return nil
 	}, `SELECT ledger, count(*) FROM debts WHERE ledger <> ? GROUP BY ledger ORDER BY ledger`, j.Ledger())
 	return all, err
 }
 
 // Take implements [quota.Journal].
 func (j *Journal) Take(ctx context.Context, id string) (taken quota.Entry, there bool, err error) {
-	err = j.write(ctx, func(tx *sql.Tx) error {
-		e, err := j.find(ctx, tx, id)
+	err = j.write(ctx, func(tx *sqlitefile.Session) error {
+		e, err := j.find(tx, id)
 		if err != nil || e == nil {
 			return err
 		}
 		if !e.Asked {
-			if _, err := tx.ExecContext(ctx, `UPDATE debts SET asked = 1 WHERE ledger = ? AND id = ?`, j.ledger, id); err != nil {
+			if _, err := tx.Exec(`UPDATE debts SET asked = 1 WHERE ledger = ? AND id = ?`, j.ledger, id); err != nil {
 				return err
 			}
 			e.Asked = true
@@ -171,8 +167,8 @@ func (j *Journal) Take(ctx context.Context, id string) (taken quota.Entry, there
 
 // Done implements [quota.Journal].
 func (j *Journal) Done(ctx context.Context, e quota.Entry) (gone bool, err error) {
-	err = j.write(ctx, func(tx *sql.Tx) error {
-		stands, err := j.find(ctx, tx, e.ID)
+	err = j.write(ctx, func(tx *sqlitefile.Session) error {
+		stands, err := j.find(tx, e.ID)
 		switch {
 		case err != nil:
 			return err
@@ -183,73 +179,63 @@ func (j *Journal) Done(ctx context.Context, e quota.Entry) (gone bool, err error
 			return nil
 		}
 		gone = true
-		return j.remove(ctx, tx, e.ID)
+		return j.remove(tx, e.ID)
 	})
 	return gone, err
 }
 
 // find reads an entry, or returns nil.
-func (j *Journal) find(ctx context.Context, tx *sql.Tx, id string) (*quota.Entry, error) {
-	all, err := j.entries(ctx, tx, `d.ledger = ? AND d.id = ? ORDER BY c.n`, j.ledger, id)
+func (j *Journal) find(tx *sqlitefile.Session, id string) (*quota.Entry, error) {
+	var all []quota.Entry
+	err := tx.Rows(entries+`d.ledger = ? AND d.id = ? ORDER BY c.n`, []driver.Value{j.ledger, id}, entry(&all))
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}
 	return &all[0], nil
 }
 
-// querier is a database, or a transaction in it.
-type querier interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}
+// entries reads entries. The charges of each must come one after the other.
+const entries = `SELECT d.id, d.identity, d.at, d.until, d.asked, d.reason, d.method, d.job, d.region, d.class,
+	c.n, c.upstream, c.account, c.pool, c.key, c.units, c.settled FROM debts d JOIN debt_charges c USING (ledger, id) WHERE `
 
-// entries reads entries, whose charges must come one after the other.
-func (j *Journal) entries(ctx context.Context, q querier, where string, args ...any) (all []quota.Entry, err error) {
-	rows, err := q.QueryContext(ctx, `SELECT d.id, d.identity, d.at, d.until, d.asked, d.reason, d.method, d.job, d.region, d.class,
-		c.n, c.upstream, c.account, c.pool, c.key, c.units, c.settled FROM debts d JOIN debt_charges c USING (ledger, id) WHERE `+where, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
+// entry adds the rows of entries to all.
+func entry(all *[]quota.Entry) func(sqlitefile.Row) error {
+	return func(r sqlitefile.Row) error {
 		var e quota.Entry
-		var at, n int64
-		var until, settled sql.NullInt64
+		var n int64
+		var settled *int64
 		var c quota.EntryCharge
-		err := rows.Scan(&e.ID, &e.Identity, &at, &until, &e.Asked, &e.Reason, &e.Labels.Method, &e.Labels.Job, &e.Labels.Region, &e.Labels.Class,
+		err := r.Scan(&e.ID, &e.Identity, &e.At, &e.Until, &e.Asked, &e.Reason, &e.Labels.Method, &e.Labels.Job, &e.Labels.Region, &e.Labels.Class,
 			&n, &c.Pool.Upstream, &c.Pool.Account, &c.Pool.Name, &c.Pool.Key, &c.Units, &settled)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if n == 0 {
-			e.At = instant(at)
-			if until.Valid {
-				e.Until = instant(until.Int64)
-			}
-			all = append(all, e)
+			*all = append(*all, e)
 		}
-		last := &all[len(all)-1]
+		last := &(*all)[len(*all)-1]
 		last.Charges = append(last.Charges, c)
-		if settled.Valid {
-			last.Settled = append(last.Settled, settled.Int64)
+		if settled != nil {
+			last.Settled = append(last.Settled, *settled)
 		}
+		return nil
 	}
-	return all, rows.Err()
 }
 
 // add writes an entry down.
-func (j *Journal) add(ctx context.Context, tx *sql.Tx, e quota.Entry) error {
-	var until any
+func (j *Journal) add(tx *sqlitefile.Session, e quota.Entry) error {
+	var until driver.Value
 	if !e.Until.IsZero() {
-		until = e.Until.UnixMicro()
+		until = e.Until
 	}
-	_, err := tx.ExecContext(ctx, `INSERT INTO debts (ledger, id, identity, at, until, asked, reason, method, job, region, class)
+	_, err := tx.Exec(`INSERT INTO debts (ledger, id, identity, at, until, asked, reason, method, job, region, class)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		j.ledger, e.ID, e.Identity, e.At.UnixMicro(), until, e.Asked, e.Reason, e.Labels.Method, e.Labels.Job, e.Labels.Region, e.Labels.Class)
+		j.ledger, e.ID, e.Identity, e.At, until, e.Asked, e.Reason, e.Labels.Method, e.Labels.Job, e.Labels.Region, e.Labels.Class)
 	if err != nil {
 		return err
 	}
 	for n, c := range e.Charges {
-		_, err := tx.ExecContext(ctx, `INSERT INTO debt_charges (ledger, id, n, upstream, account, pool, key, units) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+		_, err := tx.Exec(`INSERT INTO debt_charges (ledger, id, n, upstream, account, pool, key, units) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
 			j.ledger, e.ID, n, c.Pool.Upstream, c.Pool.Account, c.Pool.Name, c.Pool.Key, c.Units)
 		if err != nil {
 			return err
@@ -259,7 +245,7 @@ func (j *Journal) add(ctx context.Context, tx *sql.Tx, e quota.Entry) error {
 }
 
 // remove takes an entry out, with its charges.
-func (j *Journal) remove(ctx context.Context, tx *sql.Tx, id string) error {
-	_, err := tx.ExecContext(ctx, `DELETE FROM debts WHERE ledger = ? AND id = ?`, j.ledger, id)
+func (j *Journal) remove(tx *sqlitefile.Session, id string) error {
+	_, err := tx.Exec(`DELETE FROM debts WHERE ledger = ? AND id = ?`, j.ledger, id)
 	return err
 }

@@ -108,8 +108,8 @@ func TestJournalTakenAway(t *testing.T) {
 			_, admit := j.Admit(t.Context(), entry("b", 20), 50)
 			_, settle := j.Settle(t.Context(), "a", []int64{0})
 			for op, err := range map[string]error{"admit": admit, "settle": settle, "block": j.Block(t.Context(), entry("c", 1))} {
-				if err == nil || !strings.Contains(err.Error(), j.Path()+": it was taken away") {
-					t.Errorf("%s: %v, want it to say that the file was taken away", op, err)
+				if err == nil || !strings.Contains(err.Error(), "while this process was using it; put it back") {
+					t.Errorf("%s: %v, want it to say that the file was taken away under this process", op, err)
 				}
 			}
 		})

@@ -19,36 +19,45 @@
 package journal
 
 import (
+	"cmp"
 	"context"
-	"database/sql"
-	"errors"
-	"fmt"
-	"net/url"
-	"os"
+	"database/sql/driver"
+	"embed"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/sqlfiles"
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/storekit"
 )
 
+//go:embed schema/*.sql
+var schemaFiles embed.FS
+
+// files are those that this package keeps.
+var files = &sqlitefile.Kind{
+	Name:        "journal",
+	Application: 1215458666, // see 0001_journal.sql
+	Spared:      "an admitted call",
+	Full:        "make room: until then no call is admitted in an outage",
+	Damaged:     "stop its users, move it away, and adjust what it had not yet told the ledger",
+	Steps:       sqlfiles.Steps(schemaFiles),
+}
+
 // These are the timeouts for a busy file: to open it, and to write to it. The second adds
 // to the time that a ledger took to fail, and both must fit into the callers' time: see
-// package deadline. SQLite's own wait is short, because it ignores the context.
+// package deadline.
 const (
-	opening     = 5 * time.Second
-	patience    = time.Second
-	busyTimeout = 100 * time.Millisecond
+	opening  = 5 * time.Second
+	patience = time.Second
 )
 
 // Journal is the [quota.Journal] and the [storekit.BirthKeeper] of one ledger. It is safe
 // for concurrent use, also by several processes.
 type Journal struct {
-	db     *sql.DB
-	path   string
+	file   *sqlitefile.File
 	ledger string
-	file   os.FileInfo // as it was opened
-	kept   string
+	turn   chan struct{} // holds a token while a caller writes
 }
 
 var (
@@ -61,30 +70,14 @@ var (
 // form each time and no password. The functions Canonical of sqlitestore and redisstore
 // return such a form.
 func Open(ctx context.Context, path, ledger string) (*Journal, error) {
-	path, err := files.Path(path)
-	if err != nil {
-		return nil, err
-	}
 	if ledger == "" {
 		return nil, quota.BadInput("open journal %s: say for which ledger, by its address", path)
 	}
-	if err := sqlitefile.Create(path); err != nil {
+	file, err := files.Open(ctx, path, opening, nil)
+	if err != nil {
 		return nil, err
 	}
-	q := url.Values{"_txlock": {"immediate"}, "_pragma": {fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), "synchronous(FULL)", "foreign_keys(1)"}}
-	db, err := sql.Open("sqlite", sqlitefile.URI(path, q))
-	if err != nil {
-		return nil, files.Fault("open journal", path, err)
-	}
-	db.SetMaxOpenConns(1)
-	j := &Journal{db: db, path: path, ledger: ledger}
-	p := sqlitefile.NewPatience(ctx, path, opening)
-	defer p.End()
-	// to make a new file a WAL file, SQLite waits for nobody else who does
-	if err := p.Retry(func() error { return j.prepare(ctx) }); err != nil {
-		return nil, errors.Join(files.Fault("open journal", path, err), db.Close())
-	}
-	return j, nil
+	return &Journal{file, ledger, make(chan struct{}, 1)}, nil
 }
 
 // Older returns the schema of the journal at path, if it is older than that of this package. Open
@@ -98,63 +91,76 @@ func (j *Journal) Close() error {
 	if !j.made() {
 		return errNotMade
 	}
-	return j.db.Close()
+	j.turn <- struct{}{}
+	defer func() { <-j.turn }()
+	return j.file.Close()
 }
 
 // errNotMade is of a nil or zero journal.
 var errNotMade = quota.BadInput("this journal was not made by journal.Open")
 
-func (j *Journal) made() bool { return j != nil && j.db != nil }
+func (j *Journal) made() bool { return j != nil && j.file != nil }
 
 // Path is where the file is.
 func (j *Journal) Path() string {
-	if j == nil {
+	if !j.made() {
 		return ""
 	}
-	return j.path
+	return j.file.Path
 }
 
 // Kept returns the copy of the file that Open made before it changed an older schema, or "".
 func (j *Journal) Kept() string {
-	if j == nil {
+	if !j.made() {
 		return ""
 	}
-	return j.kept
+	return j.file.Kept
 }
 
 // Ledger is the address of the ledger that the journal was opened for.
 func (j *Journal) Ledger() string {
-	if j == nil {
+	if !j.made() {
 		return ""
 	}
 	return j.ledger
 }
 
 // write runs a transaction: all of it or nothing.
-func (j *Journal) write(ctx context.Context, do func(*sql.Tx) error) error {
+func (j *Journal) write(ctx context.Context, do func(*sqlitefile.Session) error) error {
 	if !j.made() {
 		return errNotMade
 	}
-	var tx *sql.Tx
-	p := sqlitefile.NewPatience(ctx, j.path, patience)
-	defer p.End()
-	err := p.Retry(func() (err error) {
-		tx, err = j.db.BeginTx(ctx, nil)
-		return err
-	})
-	if err != nil {
-		return j.fault("write to", err)
+	select {
+	case j.turn <- struct{}{}:
+		defer func() { <-j.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	err = do(tx)
+	if j.file.Writer == nil {
+		return j.fault("write to", sqlitefile.ErrClosed)
+	}
+	err := j.file.Begin(ctx, patience)
 	if err == nil {
-		err = j.there()
+		j.file.Writer.Within(ctx)
+		err = j.file.End(do(j.file.Writer))
 	}
+	return j.fault("write to", err)
+}
+
+// read calls row for each row of a query.
+func (j *Journal) read(ctx context.Context, row func(sqlitefile.Row) error, query string, args ...driver.Value) error {
+	if !j.made() {
+		return errNotMade
+	}
+	s, err := j.file.View(ctx)
 	if err != nil {
-		return j.fault("write to", errors.Join(err, tx.Rollback()))
+		return err
 	}
-	return j.fault("write to", tx.Commit())
+	s.Within(ctx)
+	err = s.Rows(query, args, row)
+	return j.fault("read", cmp.Or(j.file.Release(s), err))
 }
 
 func (j *Journal) fault(doing string, err error) error {
-	return files.Fault(doing+" journal", j.path, err)
+	return j.file.Fault(doing+" journal", err)
 }

@@ -1,6 +1,7 @@
 package leasestore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/storekit"
 )
 
 // Options are the settings of a [Store]. Nil is legal.
@@ -20,12 +22,13 @@ type Options struct {
 // Store is a [quota.Store] that hands out the units of leased pools by itself. It is made
 // by [New], and safe for concurrent use.
 type Store struct {
-	store   quota.Store
-	clock   quota.Clock
-	timeout time.Duration
-	least   int64         // of tests: a block is for at least so many calls, if there is room
-	timers  bool          // end blocks; without them the clock is a simulated one
-	epoch   atomic.Uint64 // changes when this process has shut a pool
+	quota.LimitKeeper // the store
+	store             storekit.Whole
+	clock             quota.Clock
+	timeout           time.Duration
+	least             int64         // of tests: a block is for at least so many calls, if there is room
+	timers            bool          // end blocks; without them the clock is a simulated one
+	epoch             atomic.Uint64 // changes when this process has shut a pool
 
 	mu     sync.Mutex
 	closed bool
@@ -38,11 +41,7 @@ type Store struct {
 	back   int64                // how often units may have come back to the store
 }
 
-var (
-	_ quota.Store      = (*Store)(nil)
-	_ quota.Identified = (*Store)(nil)
-	_ quota.KeyLister  = (*Store)(nil)
-)
+var _ storekit.Whole = (*Store)(nil)
 
 // New returns a store that takes the units of leased pools from another one in blocks.
 // Call [Store.Close] at the end.
@@ -50,18 +49,13 @@ func New(store quota.Store, o *Options) *Store {
 	if o == nil {
 		o = &Options{}
 	}
+	whole := storekit.Complete(store)
 	s := &Store{
-		store: store, clock: o.Clock, timeout: o.Timeout,
+		LimitKeeper: whole, store: whole, clock: cmp.Or[quota.Clock](o.Clock, quota.SystemClock{}), timeout: cmp.Or(o.Timeout, 5*time.Second),
 		lines: make(map[lineKey][]*line), taken: make(map[quota.Pool]int64), blocks: make(map[*block]struct{}),
 		owed: make(map[owner][]*debt),
 	}
-	if s.clock == nil {
-		s.clock = quota.SystemClock{}
-	}
 	_, s.timers = s.clock.(quota.SystemClock)
-	if s.timeout == 0 {
-		s.timeout = 5 * time.Second
-	}
 	return s
 }
 
@@ -172,11 +166,7 @@ func (s *Store) Identity(ctx context.Context, upstream, account string) (string,
 	if err := s.ready(ctx); err != nil {
 		return "", err
 	}
-	store, ok := s.store.(quota.Identified)
-	if !ok {
-		return "", nil
-	}
-	return store.Identity(ctx, upstream, account)
+	return s.store.Identity(ctx, upstream, account)
 }
 
 // Keys implements [quota.KeyLister]. A store that lists no keys has none.
@@ -184,11 +174,7 @@ func (s *Store) Keys(ctx context.Context, pool quota.Pool, most int) ([]string, 
 	if err := s.ready(ctx); err != nil {
 		return nil, 0, err
 	}
-	store, ok := s.store.(quota.KeyLister)
-	if !ok {
-		return nil, 0, nil
-	}
-	return store.Keys(ctx, pool, most)
+	return s.store.Keys(ctx, pool, most)
 }
 
 // Close gives back all units that were not handed out, also of blocks that are being taken.

@@ -135,10 +135,8 @@ func (b *backend) Family(p *quota.Pool) (*pagestore.Family, error) {
 	return &f.Family, nil
 }
 
-// PutFamily implements [pagestore.Tx].
 func (b *backend) PutFamily(*pagestore.Family) error { return nil } // it has it already
 
-// Member implements [pagestore.Tx].
 func (b *backend) Member(of *pagestore.Family, key string) (*pagestore.Entry, error) {
 	f := of.Ref.(*family)
 	m := f.find(key)
@@ -148,7 +146,6 @@ func (b *backend) Member(of *pagestore.Family, key string) (*pagestore.Entry, er
 	return b.lend(f, m), nil
 }
 
-// Oldest implements [pagestore.Tx].
 func (b *backend) Oldest(of *pagestore.Family) (*pagestore.Entry, error) {
 	f := of.Ref.(*family)
 	if f.oldest == nil {
@@ -166,7 +163,6 @@ func (b *backend) Ahead(of *pagestore.Family) (*pagestore.Entry, error) {
 	return b.show(f, f.oldest), nil
 }
 
-// Drop implements [pagestore.Tx].
 func (b *backend) Drop(e *pagestore.Entry) error {
 	l := e.Ref.(*lent)
 	l.family.remove(l.member)
@@ -174,7 +170,6 @@ func (b *backend) Drop(e *pagestore.Entry) error {
 	return nil
 }
 
-// Keys implements [pagestore.Backend].
 func (b *backend) Keys(_ context.Context, p quota.Pool, most int) (keys []string, all int, err error) {
 	f := b.families[familyKey{p.Upstream, p.Account, p.Name}]
 	if f == nil {

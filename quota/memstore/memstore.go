@@ -4,6 +4,7 @@
 package memstore
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -32,22 +33,19 @@ var _ quota.Store = (*Store)(nil)
 
 // New returns an empty store.
 func New(o *Options) *Store {
+	if o == nil {
+		o = &Options{}
+	}
 	b := &backend{
-		clock:           quota.SystemClock{},
+		clock:           cmp.Or[quota.Clock](o.Clock, quota.SystemClock{}),
 		accounts:        make(map[accountKey]*account),
 		families:        make(map[familyKey]*family),
-		maxReceiptBytes: 1 << 30,
-	}
-	if o != nil && o.Clock != nil {
-		b.clock = o.Clock
-	}
-	if o != nil && o.ReceiptBytes != 0 {
-		b.maxReceiptBytes = o.ReceiptBytes
+		maxReceiptBytes: cmp.Or(o.ReceiptBytes, 1<<30),
 	}
 	return &Store{pagestore.New(b, nil), b}
 }
 
-// backend is a [pagestore.Backend], and its own transaction: one at a time.
+// backend is the [pagestore.Backend], and its own [pagestore.Tx]: one at a time.
 type backend struct {
 	clock           quota.Clock
 	now             time.Time
@@ -88,12 +86,10 @@ type pool struct {
 	index int32 // in its account; -1: it is not there yet
 }
 
-// Begin implements [pagestore.Backend].
 func (b *backend) Begin(ctx context.Context, _ time.Duration) (pagestore.Tx, error) {
 	return b.View(ctx)
 }
 
-// View implements [pagestore.Backend].
 func (b *backend) View(context.Context) (pagestore.Tx, error) {
 	b.now = b.clock.Now()
 	b.at = window.At(b.now)
@@ -101,13 +97,10 @@ func (b *backend) View(context.Context) (pagestore.Tx, error) {
 	return b, nil
 }
 
-// Load implements [pagestore.Tx].
 func (b *backend) Load(*pagestore.Scope) error { return nil }
 
-// Now implements [pagestore.Tx].
 func (b *backend) Now() time.Time { return b.now }
 
-// Entry implements [pagestore.Tx].
 func (b *backend) Entry(p *quota.Pool, _ bool) (*pagestore.Entry, error) {
 	return &b.pool(p).Entry, nil
 }
@@ -126,7 +119,6 @@ func (b *backend) pool(p *quota.Pool) *pool {
 	return q
 }
 
-// Put implements [pagestore.Tx].
 func (b *backend) Put(e *pagestore.Entry, _ *quota.Charge) error {
 	switch r := e.Ref.(type) {
 	case *lent:
@@ -166,10 +158,8 @@ func (b *backend) keyed(e *pagestore.Entry) *pool {
 	return f.pool
 }
 
-// End implements [pagestore.Tx].
 func (b *backend) End(err error) error { return err }
 
-// Spend implements [pagestore.Backend].
 func (b *backend) Spend(_ context.Context, q quota.SpendQuery) (all []quota.Spent, err error) {
 	if a := b.account(q.Upstream, q.Account); a != nil {
 		for _, p := range a.pools {

@@ -159,11 +159,12 @@ func (r *receipts) expire(now window.Instant) {
 	r.spare = b
 }
 
-// add makes a receipt.
-func (b *batch) add(seed maphash.Seed, id string, nonce quota.Nonce, now window.Instant) *receipt {
+// add makes a receipt in the newest batch, in which room has seen to a place for it.
+func (r *receipts) add(id string, nonce quota.Nonce, now window.Instant) (*receipt, *batch) {
+	b := r.batches[len(r.batches)-1]
 	ids, taken := uint32(len(b.ids)), uint32(len(b.taken))
 	b.ids = append(b.ids, id...)
-	hash := maphash.String(seed, id)
+	hash := maphash.String(r.seed, id)
 	head := &b.heads[hash&uint64(len(b.heads)-1)]
 	if len(b.receipts) == 0 {
 		b.began = now
@@ -174,8 +175,26 @@ func (b *batch) add(seed maphash.Seed, id string, nonce quota.Nonce, now window.
 		id: span{ids, ids + uint32(len(id))}, taken: span{taken, taken},
 	})
 	*head = uint32(len(b.receipts))
-	return &b.receipts[*head-1]
+	r.used += int64(receiptBytes + len(id))
+	return &b.receipts[*head-1], b
 }
+
+// take writes down a charge of the newest receipt of a batch, with the key of its page.
+func (r *receipts) take(b *batch, t *taken, prefix, key string) {
+	t.key = span{}
+	if key != "" {
+		from := len(b.ids)
+		b.ids = append(append(b.ids, prefix...), key...)
+		t.key = span{uint32(from), uint32(len(b.ids))}
+		r.used += int64(len(b.ids) - from)
+	}
+	b.taken = append(b.taken, *t)
+	b.receipts[len(b.receipts)-1].taken.to++
+	r.used += takenBytes
+}
+
+// text returns a part of the batch's ids.
+func (b *batch) text(s span) string { return string(b.ids[s.from:s.to]) }
 
 // settle notes how a receipt of the batch was settled.
 func (r *receipts) settle(b *batch, got *receipt, done quota.Settlement) {
@@ -195,7 +214,6 @@ type found struct {
 	taken   []taken
 }
 
-// Receipt implements [pagestore.Tx].
 func (b *backend) Receipt(upstream, name, id string) (*pagestore.Receipt, error) {
 	a := b.account(upstream, name)
 	if a == nil {
@@ -212,7 +230,7 @@ func (b *backend) Receipt(upstream, name, id string) (*pagestore.Receipt, error)
 		r.Done = in.settled[got.settled-1]
 	}
 	for _, t := range b.found.taken {
-		key, overflow := strings.CutPrefix(string(in.ids[t.key.from:t.key.to]), shared)
+		key, overflow := strings.CutPrefix(in.text(t.key), shared)
 		r.Taken = append(r.Taken, pagestore.Taken{
 			Slot: t.tally < 0, Pool: a.pools[t.pool].Pool.Name, Key: key, Overflow: overflow,
 			Units: t.units, Recorded: t.recorded, At: t.at, Generation: t.generation,
@@ -221,7 +239,6 @@ func (b *backend) Receipt(upstream, name, id string) (*pagestore.Receipt, error)
 	return r, nil
 }
 
-// Amend implements [pagestore.Tx].
 func (b *backend) Amend(r *pagestore.Receipt) error {
 	got := b.found.receipt
 	got.released = r.Released
@@ -239,27 +256,19 @@ func (b *backend) Amend(r *pagestore.Receipt) error {
 	return nil
 }
 
-// AmendPart implements [pagestore.Tx].
 func (b *backend) AmendPart(r *pagestore.Receipt, t *quota.Token, p *storekit.Part) error {
 	f := &b.found
 	all := &f.account.receipts
-	in := all.batches[len(all.batches)-1] // Room has seen to it
-	got := in.add(all.seed, t.ID, t.Nonce, b.at)
+	got, in := all.add(t.ID, t.Nonce, b.at)
 	got.released = r.Released
 	all.settle(in, got, r.Done)
-	all.used += int64(receiptBytes + len(t.ID))
 	for i, of := range f.taken {
 		of.units, of.recorded = r.Taken[i].Units, r.Taken[i].Recorded
-		from := uint32(len(in.ids))
-		in.ids = append(in.ids, f.in.ids[of.key.from:of.key.to]...)
-		of.key = span{from, uint32(len(in.ids))}
-		in.taken = append(in.taken, of)
-		all.used += takenBytes + int64(of.key.to-of.key.from)
+		all.take(in, &of, "", f.in.text(of.key))
 		tally := &f.account.pools[of.pool].spend.tallies[of.tally]
 		tally.units += of.recorded - of.units
 		tally.calls += p.MoreCalls(i, of.recorded)
 	}
-	got.taken.to += uint32(len(f.taken))
 	return nil
 }
 
@@ -272,21 +281,13 @@ func (b *backend) Keep(r *pagestore.Receipt) error {
 		if err := all.room(b.at, b.maxReceiptBytes); err != nil {
 			return err
 		}
-		id := string(f.in.ids[f.receipt.id.from:f.receipt.id.to])
-		in := all.batches[len(all.batches)-1]
-		kept := in.add(all.seed, id, f.receipt.nonce, b.at)
+		kept, in := all.add(f.in.text(f.receipt.id), f.receipt.nonce, b.at)
 		if f.receipt.settled > 0 {
 			all.settle(in, kept, f.in.settled[f.receipt.settled-1])
 		}
 		for _, t := range f.taken {
-			from := uint32(len(in.ids))
-			in.ids = append(in.ids, f.in.ids[t.key.from:t.key.to]...)
-			t.key = span{from, uint32(len(in.ids))}
-			in.taken = append(in.taken, t)
-			all.used += takenBytes + int64(t.key.to-t.key.from)
+			all.take(in, &t, "", f.in.text(t.key))
 		}
-		kept.taken.to += uint32(len(f.taken))
-		all.used += int64(receiptBytes + len(id))
 		*f = found{f.account, in, kept, in.taken[kept.taken.from:kept.taken.to]}
 	}
 	for i := range f.taken {
@@ -299,7 +300,6 @@ func (b *backend) Keep(r *pagestore.Receipt) error {
 	return nil
 }
 
-// Room implements [pagestore.Tx].
 func (b *backend) Room(r *quota.Request) error {
 	if r.ID == "" {
 		return nil
@@ -307,15 +307,11 @@ func (b *backend) Room(r *quota.Request) error {
 	return b.makeAccount(r.Charges[0].Pool).receipts.room(b.at, b.maxReceiptBytes)
 }
 
-// Charge implements [pagestore.Tx].
 func (b *backend) Charge(r *quota.Request, entries []*pagestore.Entry, nonce quota.Nonce) error {
 	a := b.poolOf(entries[0]).in
-	var got *receipt
-	var in *batch
+	var in *batch // of the receipt
 	if r.ID != "" {
-		in = a.receipts.batches[len(a.receipts.batches)-1]
-		a.receipts.used += int64(receiptBytes + len(r.ID) + len(entries)*takenBytes)
-		got = in.add(a.receipts.seed, r.ID, nonce, b.at)
+		_, in = a.receipts.add(r.ID, nonce, b.at)
 	}
 	for i, e := range entries {
 		p, c := b.poolOf(e), &r.Charges[i]
@@ -329,28 +325,18 @@ func (b *backend) Charge(r *quota.Request, entries []*pagestore.Entry, nonce quo
 			t.units = min(t.units+e.Units, window.MaxUnits)
 			t.calls++
 		}
-		if got != nil {
-			key := in.keep(e, c)
-			a.receipts.used += int64(key.to - key.from)
-			in.taken = append(in.taken, taken{c.Units, e.Units, e.Page.Generation, e.At, p.index, n, key})
-			got.taken.to++
+		if in == nil {
+			continue
 		}
+		of := taken{units: c.Units, recorded: e.Units, generation: e.Page.Generation, at: e.At, pool: p.index, tally: n}
+		prefix := ""
+		if e.Pool.Key != c.Pool.Key {
+			prefix = shared
+		}
+		a.receipts.take(in, &of, prefix, c.Pool.Key)
 	}
 	return nil
 }
 
 // shared is what a receipt has before the key of a charge on the page that new keys share.
 const shared = "\x00"
-
-// keep writes the key of a charge down.
-func (b *batch) keep(e *pagestore.Entry, c *quota.Charge) span {
-	if c.Pool.Key == "" {
-		return span{}
-	}
-	from := uint32(len(b.ids))
-	if e.Pool.Key != c.Pool.Key {
-		b.ids = append(b.ids, shared...)
-	}
-	b.ids = append(b.ids, c.Pool.Key...)
-	return span{from, uint32(len(b.ids))}
-}

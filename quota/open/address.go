@@ -12,7 +12,6 @@ import (
 	"github.com/headroom-quota/headroom/internal/shell"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/pgstore"
-	"github.com/headroom-quota/headroom/quota/sqlitestore"
 )
 
 // Address says where a ledger is. [Parse] makes it.
@@ -113,7 +112,7 @@ func (a *Address) Journal(state string) (string, error) {
 	case a.Scheme == "memory":
 		return "", nil
 	case a.Scheme == "sqlite":
-		ledger, err := sqlitestore.Canonical(a.File)
+		ledger, err := a.canonical()
 		dir, name := filepath.Split(strings.TrimPrefix(ledger, "sqlite:"))
 		return filepath.Join(dir, "journal-"+name), err
 	}

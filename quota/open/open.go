@@ -224,26 +224,34 @@ func (o *Opened) openMemory(ctx context.Context, at *Address, with *Options) (qu
 	return store, err
 }
 
-// openFile opens a ledger in a file. A busy file is waited for, so it has no breaker.
-func (o *Opened) openFile(ctx context.Context, at *Address, with *Options) (quota.Store, error) {
-	ledger, err := sqlitestore.Canonical(at.File)
+// openKept opens the journal at path, and the store that remembers its pages there.
+func (o *Opened) openKept(ctx context.Context, at *Address, with *Options, path string) (quota.Store, error) {
+	ledger, err := at.canonical()
 	if err != nil {
 		return nil, err
 	}
+	if err := o.openJournal(ctx, path, ledger, with.Fresh || at.Fresh); err != nil {
+		return nil, err
+	}
+	store, closer, err := at.store(ctx, with.Clock, o.Journal)
+	if err == nil {
+		o.closers = append(o.closers, closer)
+	}
+	return store, err
+}
+
+// openFile opens a ledger in a file. A busy file is waited for, so it has no breaker.
+func (o *Opened) openFile(ctx context.Context, at *Address, with *Options) (quota.Store, error) {
 	beside, err := at.Journal("")
 	if err != nil {
 		return nil, err
 	}
 	o.locks = lease.Files(filepath.Join(filepath.Dir(beside), "locks"))
 	_, missing := os.Stat(beside)
-	if err := o.openJournal(ctx, beside, ledger, with.Fresh || at.Fresh); err != nil {
-		return nil, err
-	}
-	store, closer, err := at.store(ctx, with.Clock, o.Journal)
+	store, err := o.openKept(ctx, at, with, beside)
 	if err != nil {
 		return nil, err
 	}
-	o.closers = append(o.closers, closer)
 	o.tellKept("ledger", store.(*sqlitestore.Store).Kept())
 	other, err := store.(*sqlitestore.Store).CopyOf(ctx)
 	if err != nil {
@@ -265,9 +273,12 @@ type server interface {
 	Check(ctx context.Context) (warnings []string, err error)
 }
 
-// canonical returns the one way to write where a server is.
+// canonical returns the one way to write where a ledger is.
 func (a *Address) canonical() (string, error) {
-	if a.Scheme == "postgres" {
+	switch a.Scheme {
+	case "sqlite":
+		return sqlitestore.Canonical(a.File)
+	case "postgres":
 		return pgstore.Canonical(a.String())
 	}
 	return redisstore.Canonical(a.String(), "")
@@ -282,22 +293,14 @@ func (o *Opened) openServer(ctx context.Context, at *Address, with *Options) (qu
 	if err := os.MkdirAll(state, 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder of the state: %w", err)
 	}
-	ledger, err := at.canonical()
-	if err != nil {
-		return nil, err
-	}
 	path, err := at.Journal(state)
 	if err != nil {
 		return nil, err
 	}
-	if err := o.openJournal(ctx, path, ledger, with.Fresh || at.Fresh); err != nil {
-		return nil, err
-	}
-	store, closer, err := at.store(ctx, with.Clock, o.Journal)
+	store, err := o.openKept(ctx, at, with, path)
 	if err != nil {
 		return nil, err
 	}
-	o.closers = append(o.closers, closer)
 	server := store.(server)
 	o.locks = lease.Shared{Server: server, Files: lease.Files(filepath.Join(state, "locks"))}
 	warnings, err := server.Check(ctx)

@@ -163,3 +163,40 @@ type Taken struct {
 	Done       quota.Settlement
 	Ref        int64 // for the backend
 }
+
+// Calls returns how many calls the spend counts of a settled charge. A released call was not
+// made.
+func (t *Taken) Calls() int64 {
+	if t.Recorded == 0 && t.Units > 0 {
+		return 0
+	}
+	return 1
+}
+
+// ReceiptRows collects the receipt of an id, for a backend with a row for each charge. The
+// latest row comes first. The zero value is ready for use.
+type ReceiptRows struct {
+	Receipt *Receipt // nil: there is none, or it is too old
+	over    bool     // it is complete or too old, and the other rows are older
+}
+
+// Add adds a row, which was made at an instant and has the Done of its charge.
+func (r *ReceiptRows) Add(now time.Time, made window.Instant, nonce []byte, settled bool, t Taken) {
+	var n quota.Nonce
+	if r.over || len(nonce) != len(n) {
+		return
+	}
+	copy(n[:], nonce)
+	got := r.Receipt
+	switch {
+	case got == nil && window.At(now).Sub(made) > quota.ReceiptLife, got != nil && got.Nonce != n:
+		r.over = true
+		return
+	case got == nil:
+		got = &Receipt{Nonce: n, Settled: settled, Released: settled}
+		r.Receipt = got
+	}
+	got.Released = got.Released && t.Recorded == 0
+	got.Done.Add(t.Done)
+	got.Taken = slices.Insert(got.Taken, 0, t)
+}

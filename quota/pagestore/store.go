@@ -92,69 +92,31 @@ type job struct {
 }
 
 // Reserve implements [quota.Store].
-func (s *Store) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
-	if err := r.CheckAllButNames(); err != nil {
-		return quota.Verdict{}, err
+func (s *Store) Reserve(ctx context.Context, r quota.Request) (v quota.Verdict, err error) {
+	if err = s.check(r.CheckAllButNames(), r.Charges); err == nil {
+		err = s.call(ctx, func(j *job) { j.do, j.request = (*work).reserve, r }, func(j *job) { v = j.verdict })
 	}
-	if err := s.checkFamily(&r.Charges[0].Pool); err != nil {
-		return quota.Verdict{}, err
-	}
-	j, err := s.begin(ctx)
-	if err != nil {
-		return quota.Verdict{}, err
-	}
-	defer s.release(j)
-	j.do, j.request = (*work).reserve, r
-	if err := s.run(ctx, j); err != nil {
-		return quota.Verdict{}, err
-	}
-	return j.verdict, nil
+	return v, err
 }
 
 // Settle implements [quota.Store].
 func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (done quota.Settlement, err error) {
-	j, err := s.begin(ctx)
-	if err != nil {
-		return done, err
-	}
-	defer s.release(j)
-	j.do, j.token, j.units = (*work).settle, t, units
-	if err = s.run(ctx, j); err == nil {
-		done = j.settlement
-	}
+	err = s.call(ctx, func(j *job) { j.do, j.token, j.units = (*work).settle, t, units }, func(j *job) { done = j.settlement })
 	return done, err
 }
 
 // Slots implements [quota.Store].
 func (s *Store) Slots(ctx context.Context, tokens []quota.Token, done bool) (held []bool, err error) {
-	j, err := s.begin(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer s.release(j)
-	j.do, j.tokens, j.ended, j.held = (*work).slots, tokens, done, make([]bool, len(tokens))
-	if err = s.run(ctx, j); err == nil {
-		held = j.held
-	}
+	err = s.call(ctx, func(j *job) {
+		j.do, j.tokens, j.ended, j.held = (*work).slots, tokens, done, make([]bool, len(tokens))
+	}, func(j *job) { held = j.held })
 	return held, err
 }
 
 // Record implements [quota.Store].
 func (s *Store) Record(ctx context.Context, r quota.Request) (recorded quota.Units, err error) {
-	if err := r.CheckRecord(); err != nil {
-		return nil, err
-	}
-	if err := s.checkFamily(&r.Charges[0].Pool); err != nil {
-		return nil, err
-	}
-	j, err := s.begin(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer s.release(j)
-	j.do, j.request = (*work).record, r
-	if err = s.run(ctx, j); err == nil {
-		recorded = j.recorded
+	if err = s.check(r.CheckRecord(), r.Charges); err == nil {
+		err = s.call(ctx, func(j *job) { j.do, j.request = (*work).record, r }, func(j *job) { recorded = j.recorded })
 	}
 	return recorded, err
 }
@@ -164,13 +126,21 @@ func (s *Store) Block(ctx context.Context, b quota.BlockRequest) error {
 	if err := b.Check(); err != nil {
 		return err
 	}
+	return s.call(ctx, func(j *job) { j.do, j.block = (*work).shut, b }, func(*job) {})
+}
+
+// call runs a job that fill fills in. If it succeeds, tell takes what it has found.
+func (s *Store) call(ctx context.Context, fill, tell func(*job)) error {
 	j, err := s.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.release(j)
-	j.do, j.block = (*work).shut, b
-	return s.run(ctx, j)
+	fill(j)
+	if err = s.run(ctx, j); err == nil {
+		tell(j)
+	}
+	return err
 }
 
 // Look implements [quota.Store].
@@ -178,10 +148,8 @@ func (s *Store) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageS
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
-	for i := range charges {
-		if err := s.checkFamily(&charges[i].Pool); err != nil {
-			return nil, err
-		}
+	if err := s.check(nil, charges); err != nil {
+		return nil, err
 	}
 	if s.options.Combine == 0 {
 		s.mu.Lock()
@@ -309,11 +277,14 @@ func (s *Store) ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (s *Store) checkFamily(p *quota.Pool) error {
-	if p.Name == "" && s != nil && s.options.NoFamilies != "" {
-		return quota.BadInput("%s: %s", p, s.options.NoFamilies)
+// check returns what is wrong with a request, or with the families of its charges.
+func (s *Store) check(wrong error, charges []quota.Charge) error {
+	for i := range charges {
+		if p := &charges[i].Pool; wrong == nil && p.Name == "" && s != nil && s.options.NoFamilies != "" {
+			wrong = quota.BadInput("%s: %s", p, s.options.NoFamilies)
+		}
 	}
-	return nil
+	return wrong
 }
 
 // begin returns a job to fill in. If callers take turns, it waits for the caller's turn.

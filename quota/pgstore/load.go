@@ -17,23 +17,6 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// columns are arguments of a statement that takes an array for each column.
-type columns [4][]string
-
-func (c *columns) add(values ...string) {
-	for i, v := range values {
-		c[i] = append(c[i], v)
-	}
-}
-
-func (c *columns) args(n int) []any {
-	all := make([]any, n)
-	for i := range n {
-		all[i] = c[i]
-	}
-	return all
-}
-
 // query is a statement with what becomes of its rows.
 type query struct {
 	name string
@@ -44,24 +27,21 @@ type query struct {
 
 // wanted is all that Load reads, each once.
 type wanted struct {
-	pools, receipts, families, members columns
-	locks                              []int64
-	seen                               map[any]bool
+	pools, families, members []quota.Pool
+	receipts                 []pagestore.ReceiptID
+	locks                    []int64
 }
 
-func (w *wanted) once(key any) bool {
-	if w.seen[key] {
-		return false
+// add adds a name that PostgreSQL can hold, once.
+func add[T comparable](all []T, one T, names ...string) []T {
+	if slices.Contains(all, one) || slices.ContainsFunc(names, func(name string) bool { return !valid(name) }) {
+		return all
 	}
-	w.seen[key] = true
-	return true
+	return append(all, one)
 }
-
-// memberOf is a key of seen: Pool is one, too.
-type memberOf struct{ quota.Pool }
 
 func (t *tx) wants(s *pagestore.Scope) *wanted {
-	w := &wanted{seen: make(map[any]bool)}
+	w := &wanted{}
 	lock := func(kind, upstream, account string) {
 		// A family's requests do not wait for those of its account.
 		text := t.b.schema.Name + "\x00" + kind + "\x00" + upstream + "\x00" + account
@@ -75,31 +55,32 @@ func (t *tx) wants(s *pagestore.Scope) *wanted {
 			kind = "family"
 		}
 		lock(kind, p.Upstream, p.Account)
-		keyless := quota.Pool{Upstream: p.Upstream, Account: p.Account, Name: p.Name}
-		switch {
-		case !valid(p.Upstream) || !valid(p.Account) || !valid(p.Name) || !valid(p.Key):
-		case p.Key == "":
-			if w.once(p) {
-				w.pools.add(p.Upstream, p.Account, p.Name)
-			}
-		default:
-			if w.once(keyless) {
-				w.families.add(p.Upstream, p.Account, p.Name)
-			}
-			if w.once(memberOf{p}) {
-				w.members.add(p.Upstream, p.Account, p.Name, p.Key)
-			}
+		if p.Key == "" {
+			w.pools = add(w.pools, p, p.Upstream, p.Account, p.Name)
+			continue
+		}
+		w.members = add(w.members, p, p.Upstream, p.Account, p.Name, p.Key)
+		if key := p.Key; valid(key) {
+			p.Key = ""
+			w.families = add(w.families, p, p.Upstream, p.Account, p.Name)
 		}
 	}
 	for _, r := range s.Receipts {
 		lock("account", r.Upstream, r.Account)
-		if valid(r.Upstream) && valid(r.Account) && valid(r.ID) && w.once(r) {
-			w.receipts.add(r.Upstream, r.Account, r.ID)
-		}
+		w.receipts = add(w.receipts, r, r.Upstream, r.Account, r.ID)
 	}
 	slices.Sort(w.locks) // all in one order: no two transactions wait for each other
 	w.locks = slices.Compact(w.locks)
 	return w
+}
+
+// names are arguments for the names of pools, without their keys.
+func names(pools []quota.Pool) rows {
+	all := make(rows, len(pools))
+	for i := range pools {
+		all[i] = []any{pools[i].Upstream, pools[i].Account, pools[i].Name}
+	}
+	return all
 }
 
 // Load implements [pagestore.Tx]: one round trip. Its statements see what was committed
@@ -139,14 +120,15 @@ func (t *tx) begin(w *wanted) error {
 	clear(t.members)
 	clear(t.families)
 	clear(t.receipts)
-	queries := []query{t.pages(&w.pools)}
-	if len(w.receipts[0]) > 0 {
-		queries = append(queries, t.findReceipts(w.receipts.args(3)), t.pagesOf("receipt_pages", w.receipts.args(3)))
+	queries := []query{t.pages(w.pools...)}
+	if len(w.receipts) > 0 {
+		receipts := t.findReceipts(w.receipts...)
+		queries = append(queries, receipts, t.pagesOf("receipt_pages", receipts.args))
 	}
-	if len(w.families[0]) > 0 {
-		queries = append(queries, t.findFamilies(w.families.args(3)), t.findMembers("members", w.members.args(4), nil))
+	if len(w.families) > 0 {
+		queries = append(queries, t.findFamilies(w.families...), t.findKeys(w.members...))
 		if !t.reads {
-			queries = append(queries, t.findOldest(w.families.args(3)))
+			queries = append(queries, t.findOldest(w.families...))
 		}
 	}
 	batch := &pgx.Batch{}
@@ -188,14 +170,12 @@ func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(),
 
 // notFound notes what the server does not have, so that it is not asked again.
 func (t *tx) notFound(w *wanted) {
-	for i := range w.receipts[0] {
-		key := pagestore.ReceiptID{Upstream: w.receipts[0][i], Account: w.receipts[1][i], ID: w.receipts[2][i]}
+	for _, key := range w.receipts {
 		if _, ok := t.receipts[key]; !ok {
 			t.receipts[key] = nil
 		}
 	}
-	for i := range w.members[0] {
-		p := quota.Pool{Upstream: w.members[0][i], Account: w.members[1][i], Name: w.members[2][i], Key: w.members[3][i]}
+	for _, p := range w.members {
 		if t.members[p] == nil {
 			t.member(p)
 		}
@@ -235,11 +215,14 @@ func (t *tx) read(name string, args, into []any, each func() error) error {
 }
 
 // pages reads pools, and the clock.
-func (t *tx) pages(names *columns) query {
-	if len(names[0]) == 1 {
-		return t.pagesOf("page", first(names.args(3)))
+func (t *tx) pages(pools ...quota.Pool) query {
+	switch len(pools) {
+	case 0:
+		return t.pagesOf("pages", []any{[]string{}, []string{}, []string{}})
+	case 1:
+		return t.pagesOf("page", names(pools)[0])
 	}
-	return t.pagesOf("pages", names.args(3))
+	return t.pagesOf("pages", names(pools).columns())
 }
 
 func (t *tx) pagesOf(name string, args []any) query {
@@ -264,37 +247,31 @@ func (t *tx) pagesOf(name string, args []any) query {
 }
 
 // findReceipts reads receipts. The latest row of an id comes first.
-func (t *tx) findReceipts(args []any) query {
+func (t *tx) findReceipts(ids ...pagestore.ReceiptID) query {
+	var args rows
+	for _, id := range ids {
+		args = append(args, []any{id.Upstream, id.Account, id.ID})
+	}
 	var key pagestore.ReceiptID
 	var one pagestore.Taken
 	var nonce []byte
 	var made, at int64
 	var settled bool
-	var done quota.Settlement
-	over := make(map[pagestore.ReceiptID]bool) // the receipt is complete or too old, and the other rows are older
+	done := &one.Done
+	found := make(map[pagestore.ReceiptID]*pagestore.ReceiptRows)
 	into := []any{
 		&key.Upstream, &key.Account, &key.ID, &one.Ref, &one.Pool, &nonce, &made, &at, &one.Units, &one.Generation, &settled,
 		&done.Back, &done.Left, &done.Charged, &one.Recorded, &one.Key, &one.Overflow, &one.Slot,
 	}
-	return query{"receipts", args, into, func() error {
-		got := t.receipts[key]
-		switch {
-		case over[key] || len(nonce) != len(quota.Nonce{}):
-			return nil
-		case got == nil && window.At(t.now).Sub(window.Instant(made)) > quota.ReceiptLife:
-			over[key] = true
-			return nil
-		case got == nil:
-			got = &pagestore.Receipt{Nonce: quota.Nonce(nonce), Settled: settled, Released: settled}
-			t.receipts[key] = got
-		case got.Nonce != quota.Nonce(nonce):
-			over[key] = true
-			return nil
+	return query{"receipts", args.columns(), into, func() error {
+		rows := found[key]
+		if rows == nil {
+			rows = &pagestore.ReceiptRows{}
+			found[key] = rows
 		}
 		one.At = window.Instant(at)
-		got.Released = got.Released && one.Recorded == 0
-		got.Done.Add(done)
-		got.Taken = slices.Insert(got.Taken, 0, one)
+		rows.Add(t.now, window.Instant(made), nonce, settled, one)
+		t.receipts[key] = rows.Receipt
 		return nil
 	}}
 }

@@ -12,14 +12,11 @@ func keyless(f *pagestore.Family) quota.Pool {
 	return quota.Pool{Upstream: f.Upstream, Account: f.Account, Name: f.Pool}
 }
 
-// Family implements [pagestore.Tx].
 func (t *tx) Family(p *quota.Pool) (*pagestore.Family, error) {
 	key := quota.Pool{Upstream: p.Upstream, Account: p.Account, Name: p.Name}
 	f := t.families[key]
 	if f == nil && valid(p.Upstream) && valid(p.Account) && valid(p.Name) {
-		var some columns
-		some.add(p.Upstream, p.Account, p.Name)
-		if err := t.ask(t.findFamilies(some.args(3))); err != nil {
+		if err := t.ask(t.findFamilies(key)); err != nil {
 			return nil, err
 		}
 		f = t.families[key]
@@ -32,13 +29,13 @@ func (t *tx) Family(p *quota.Pool) (*pagestore.Family, error) {
 	return &f.Family, nil
 }
 
-func (t *tx) findFamilies(args []any) query {
+func (t *tx) findFamilies(pools ...quota.Pool) query {
 	var p quota.Pool
 	var members, called, leapt, proven int64
 	var known bool
 	var zone string
 	into := []any{&p.Upstream, &p.Account, &p.Name, &members, &called, &leapt, &proven, &known, &zone}
-	return query{"families", args, into, func() error {
+	return query{"families", names(pools).columns(), into, func() error {
 		f := &family{known: known, zone: zone}
 		f.Upstream, f.Account, f.Pool, f.Ref, f.Members = p.Upstream, p.Account, p.Name, f, int(members)
 		f.Course = pagestore.Course{Called: window.Instant(called), Leapt: window.Instant(leapt), Proven: window.Instant(proven)}
@@ -47,7 +44,6 @@ func (t *tx) findFamilies(args []any) query {
 	}}
 }
 
-// PutFamily implements [pagestore.Tx].
 func (t *tx) PutFamily(of *pagestore.Family) error {
 	if f := of.Ref.(*family); !f.dirty {
 		f.dirty = true
@@ -56,15 +52,12 @@ func (t *tx) PutFamily(of *pagestore.Family) error {
 	return nil
 }
 
-// Member implements [pagestore.Tx].
 func (t *tx) Member(f *pagestore.Family, key string) (*pagestore.Entry, error) {
 	p := keyless(f)
 	p.Key = key
 	e := t.members[p]
 	if e == nil && valid(key) {
-		var some columns
-		some.add(p.Upstream, p.Account, p.Name, key)
-		if err := t.ask(t.findMembers("members", some.args(4), nil)); err != nil {
+		if err := t.ask(t.findKeys(p)); err != nil {
 			return nil, err
 		}
 		e = t.members[p]
@@ -111,22 +104,28 @@ func (t *tx) findMembers(name string, args []any, found func(*entry)) query {
 	}}
 }
 
+// findKeys reads the members of keys.
+func (t *tx) findKeys(pools ...quota.Pool) query {
+	args := names(pools)
+	for i := range args {
+		args[i] = append(args[i], pools[i].Key)
+	}
+	return t.findMembers("members", args.columns(), nil)
+}
+
 // findOldest reads what Oldest returns first.
-func (t *tx) findOldest(args []any) query {
-	return t.findMembers("oldest", args, func(e *entry) {
+func (t *tx) findOldest(families ...quota.Pool) query {
+	return t.findMembers("oldest", names(families).columns(), func(e *entry) {
 		if f := t.families[quota.Pool{Upstream: e.Pool.Upstream, Account: e.Pool.Account, Name: e.Pool.Name}]; f != nil {
 			f.oldest = e
 		}
 	})
 }
 
-// Oldest implements [pagestore.Tx].
 func (t *tx) Oldest(of *pagestore.Family) (*pagestore.Entry, error) {
 	f := of.Ref.(*family)
 	if f.oldest == nil && !f.none {
-		var some columns
-		some.add(of.Upstream, of.Account, of.Pool)
-		if err := t.ask(t.findOldest(some.args(3))); err != nil {
+		if err := t.ask(t.findOldest(keyless(of))); err != nil {
 			return nil, err
 		}
 		f.none = f.oldest == nil
@@ -137,7 +136,6 @@ func (t *tx) Oldest(of *pagestore.Family) (*pagestore.Entry, error) {
 	return f.oldest.whole()
 }
 
-// Ahead implements [pagestore.Tx].
 func (t *tx) Ahead(f *pagestore.Family) (_ *pagestore.Entry, err error) {
 	var latest *entry
 	args := []any{f.Upstream, f.Account, f.Pool, t.micros()}
@@ -147,7 +145,6 @@ func (t *tx) Ahead(f *pagestore.Family) (_ *pagestore.Entry, err error) {
 	return latest.whole()
 }
 
-// Drop implements [pagestore.Tx].
 func (t *tx) Drop(of *pagestore.Entry) error {
 	e := of.Ref.(*entry)
 	e.dropped = true

@@ -207,7 +207,6 @@ func (b *server) now(micros int64) time.Time {
 	return window.Instant(micros).Time()
 }
 
-// Spend implements [pagestore.Backend].
 func (b *server) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, error) {
 	turn, cancel := b.bound(ctx)
 	defer cancel()
@@ -239,7 +238,6 @@ func (b *server) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, 
 	return sums.All, t.End(err)
 }
 
-// Keys implements [pagestore.Backend].
 func (b *server) Keys(ctx context.Context, p quota.Pool, most int) (keys []string, all int, err error) {
 	t, err := b.view(ctx)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// tx is a transaction in two round trips: Load begins it, locks and reads; End writes and
+// tx is the [pagestore.Tx], in two round trips: Load begins it, locks and reads; End writes and
 // commits. Every entry exists once in it, since several callers share it. Writes wait for
 // End, or for a read that Load did not foresee.
 type tx struct {
@@ -83,7 +83,6 @@ type family struct {
 // stale makes the next Oldest read.
 func (f *family) stale() { f.oldest, f.none = nil, false }
 
-// Now implements [pagestore.Tx].
 func (t *tx) Now() time.Time { return t.now }
 
 // Room implements [pagestore.Tx]. A transaction that fails is rolled back, so there is always room.
@@ -94,9 +93,7 @@ func (t *tx) Room(*quota.Request) error { return nil }
 func (t *tx) Entry(p *quota.Pool, restore bool) (*pagestore.Entry, error) {
 	e := t.pools[*p]
 	if e == nil && valid(p.Upstream) && valid(p.Account) && valid(p.Name) {
-		var some columns
-		some.add(p.Upstream, p.Account, p.Name)
-		if err := t.ask(t.pages(&some)); err != nil {
+		if err := t.ask(t.pages(*p)); err != nil {
 			return nil, err
 		}
 		e = t.pools[*p]
@@ -137,7 +134,6 @@ func (t *tx) unpack(e *entry, b []byte) {
 	e.Page, e.stored, e.was = page, true, state{page.Generation, page.Revision}
 }
 
-// Put implements [pagestore.Tx].
 func (t *tx) Put(of *pagestore.Entry, c *quota.Charge) error {
 	e := of.Ref.(*entry)
 	if e.member {
@@ -173,9 +169,7 @@ func (t *tx) Receipt(upstream, account, id string) (*pagestore.Receipt, error) {
 	key := pagestore.ReceiptID{Upstream: upstream, Account: account, ID: id}
 	got, loaded := t.receipts[key]
 	if !loaded && valid(upstream) && valid(account) && valid(id) {
-		var some columns
-		some.add(upstream, account, id)
-		if err := t.ask(t.findReceipts(some.args(3))); err != nil {
+		if err := t.ask(t.findReceipts(key)); err != nil {
 			return nil, err
 		}
 		got = t.receipts[key]
@@ -186,7 +180,7 @@ func (t *tx) Receipt(upstream, account, id string) (*pagestore.Receipt, error) {
 
 // Charge implements [pagestore.Tx]: a row of the table reservations for each charge.
 func (t *tx) Charge(r *quota.Request, entries []*pagestore.Entry, nonce quota.Nonce) error {
-	secret := []byte{}
+	secret, l := []byte{}, &r.Labels
 	if r.ID != "" {
 		secret = nonce[:]
 		delete(t.receipts, pagestore.ReceiptID{Upstream: r.Charges[0].Pool.Upstream, Account: r.Charges[0].Pool.Account, ID: r.ID})
@@ -200,7 +194,11 @@ func (t *tx) Charge(r *quota.Request, entries []*pagestore.Entry, nonce quota.No
 		if !c.Windows[0].Spec.InFlight() { // a slot leaves no spend on any day
 			day = t.today.Of(e.At, c.Zone)
 		}
-		t.charges.add(t.micros(), r, c, e, secret, day)
+		t.charged = append(t.charged, e.Ref.(*entry))
+		t.charges = append(t.charges, []any{
+			e.Pool.Upstream, e.Pool.Account, e.Pool.Name, r.ID, secret, t.micros(), int64(e.At), day, e.Units, c.Units, e.Page.Generation,
+			l.Method, l.Job, l.Region, l.Class, l.Reason, c.Pool.Key, e.Pool.Key != c.Pool.Key,
+		})
 	}
 	t.b.pruneSoon(t.now)
 	return nil
@@ -208,29 +206,25 @@ func (t *tx) Charge(r *quota.Request, entries []*pagestore.Entry, nonce quota.No
 
 func (t *tx) micros() int64 { return int64(window.At(t.now)) }
 
-// Amend implements [pagestore.Tx].
 func (t *tx) Amend(r *pagestore.Receipt) error {
 	for i := range r.Taken {
 		c := &r.Taken[i]
-		calls := int64(1)
-		if c.Recorded == 0 && c.Units > 0 {
-			calls = 0 // released: the call was not made
-		}
-		t.settled = append(t.settled, []any{c.Ref, c.Recorded, calls, c.Done.Back, c.Done.Left, c.Done.Charged})
+		t.settled = append(t.settled, []any{c.Ref, c.Recorded, c.Calls(), c.Done.Back, c.Done.Left, c.Done.Charged})
 	}
 	return nil
 }
 
-// AmendPart implements [pagestore.Tx].
 func (t *tx) AmendPart(r *pagestore.Receipt, of *quota.Token, p *storekit.Part) error {
-	secret := *of // the caller's is used again
+	nonce := of.Nonce // the caller's is used again
 	for i := range r.Taken {
-		t.parts.add(t.micros(), &secret, &r.Taken[i], p.MoreCalls(i, r.Taken[i].Recorded))
+		c := &r.Taken[i]
+		t.parts = append(t.parts, []any{
+			c.Ref, of.ID, nonce[:], t.micros(), c.Recorded - c.Units, c.Units, p.MoreCalls(i, c.Recorded), c.Done.Back, c.Done.Left, c.Done.Charged,
+		})
 	}
 	return nil
 }
 
-// Keep implements [pagestore.Tx].
 func (t *tx) Keep(r *pagestore.Receipt) error {
 	for i := range r.Taken {
 		c := &r.Taken[i]
@@ -239,7 +233,6 @@ func (t *tx) Keep(r *pagestore.Receipt) error {
 	return nil
 }
 
-// End implements [pagestore.Tx].
 func (t *tx) End(err error) error {
 	if t.cancel != nil {
 		defer t.cancel()

@@ -6,8 +6,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/headroom-quota/headroom/quota"
-	"github.com/headroom-quota/headroom/quota/pagestore"
 	"github.com/headroom-quota/headroom/quota/storekit"
 )
 
@@ -19,131 +17,109 @@ type writes struct {
 	dirty         []*entry
 	dirtyMembers  []*entry
 	dirtyFamilies []*family
-	charges       charges
-	parts         parts
-	settled, kept [][]any // a row each
+	charges       rows
+	charged       []*entry // by charge
+	parts         rows
+	settled, kept rows
 }
 
-// numbers are columns of integers.
-type numbers [5][]int64
+// rows are the arguments of a statement, a row each: strings, integers, bytes and bools.
+type rows [][]any
 
-func (n *numbers) add(values ...int64) {
-	for i, v := range values {
-		n[i] = append(n[i], v)
-	}
-}
-
-func (n *numbers) args(count int) []any {
-	all := make([]any, count)
-	for i := range count {
-		all[i] = n[i]
+// columns returns rows for a statement that takes an array for each column.
+func (rs rows) columns() []any {
+	all := make([]any, len(rs[0]))
+	for i, value := range rs[0] {
+		switch value.(type) {
+		case string:
+			all[i] = column[string](rs, i)
+		case int64:
+			all[i] = column[int64](rs, i)
+		case []byte:
+			all[i] = column[[]byte](rs, i)
+		case bool:
+			all[i] = column[bool](rs, i)
+		}
 	}
 	return all
 }
 
-// charges are the columns of new rows of the table reservations.
-type charges struct {
-	of      []*entry
-	text    [11][]string // upstream, account, pool, id, day, method, job, region, class, reason, key
-	nonces  [][]byte
-	numbers numbers // made, at, units, reserved, generation
-	shared  []bool
-}
-
-func (cs *charges) add(made int64, r *quota.Request, c *quota.Charge, e *pagestore.Entry, nonce []byte, day string) {
-	l := &r.Labels
-	cs.of = append(cs.of, e.Ref.(*entry))
-	for i, s := range [...]string{
-		e.Pool.Upstream, e.Pool.Account, e.Pool.Name, r.ID, day, l.Method, l.Job, l.Region, l.Class, l.Reason, c.Pool.Key,
-	} {
-		cs.text[i] = append(cs.text[i], s)
+func column[T any](rs rows, i int) []T {
+	values := make([]T, len(rs))
+	for j := range rs {
+		values[j], _ = rs[j][i].(T)
 	}
-	cs.nonces = append(cs.nonces, nonce)
-	cs.numbers.add(made, int64(e.At), e.Units, c.Units, e.Page.Generation)
-	cs.shared = append(cs.shared, e.Pool.Key != c.Pool.Key)
-}
-
-func (cs *charges) args() []any {
-	t, n := &cs.text, &cs.numbers
-	return []any{
-		t[0], t[1], t[2], t[3], cs.nonces, n[0], n[1], t[4], n[2], n[3], n[4], t[5], t[6], t[7], t[8], t[9], t[10], cs.shared,
-	}
-}
-
-// parts are the columns of settled parts of charges.
-type parts struct {
-	numbers, made, units, reserved, calls, back, left, charged []int64
-	ids                                                        []string
-	nonces                                                     [][]byte
-}
-
-func (ps *parts) add(made int64, of *quota.Token, c *pagestore.Taken, calls int64) {
-	ps.numbers, ps.ids, ps.nonces = append(ps.numbers, c.Ref), append(ps.ids, of.ID), append(ps.nonces, of.Nonce[:])
-	ps.made, ps.units, ps.reserved = append(ps.made, made), append(ps.units, c.Recorded-c.Units), append(ps.reserved, c.Units)
-	ps.calls, ps.back = append(ps.calls, calls), append(ps.back, c.Done.Back)
-	ps.left, ps.charged = append(ps.left, c.Done.Left), append(ps.charged, c.Done.Charged)
-}
-
-func (ps *parts) args() []any {
-	return []any{ps.numbers, ps.ids, ps.nonces, ps.made, ps.units, ps.reserved, ps.calls, ps.back, ps.left, ps.charged}
+	return values
 }
 
 // queue moves what waits into a batch. A charge needs the birth of its pool.
 func (t *tx) queue(batch *pgx.Batch) error {
 	w := &t.writes
-	if len(w.births) > 0 {
-		batch.Queue(t.b.sql["births_save"], birthArgs(w.births)...)
-	}
-	if len(w.zones) > 0 {
-		batch.Queue(t.b.sql["zones_save"], zoneArgs(w.zones)...)
-	}
-	args, err := pageArgs(w.dirty)
-	if err != nil {
-		return err
-	}
-	switch one := w.single(); {
-	case one != nil:
-		args = append(append(first(args), one.number), first(w.charges.args()[3:16])...)
-		batch.Queue(t.b.sql["charge_add"], args...).Exec(stored(1))
-	default:
-		if len(w.dirty) > 0 {
-			batch.Queue(t.b.sql["pools_save"], args...)
+	save := func(name string, rs rows) *pgx.QueuedQuery {
+		if len(rs) == 0 {
+			return nil
 		}
-		if n := len(w.charges.of); n > 0 {
-			batch.Queue(t.b.sql["charges_add"], w.charges.args()...).Exec(stored(n))
+		return batch.Queue(t.b.sql[name], rs.columns()...)
+	}
+	var births, zones, pages, members, gone, families rows
+	for _, e := range w.births {
+		e.birth = false
+		births = append(births, []any{e.Pool.Upstream, e.Pool.Account, e.Pool.Name, e.zone, int64(e.born), int64(e.until)})
+	}
+	for _, f := range w.zones {
+		f.birth = false
+		zones = append(zones, []any{f.Upstream, f.Account, f.Pool, f.zone})
+	}
+	for _, e := range w.dirty {
+		e.dirty = false
+		p := e.Page
+		bytes, err := p.AppendBinary(nil)
+		if err != nil {
+			return err
+		}
+		pages = append(pages, []any{
+			e.Pool.Upstream, e.Pool.Account, e.Pool.Name, int64(p.Born), p.Revision, int64(p.Latest), int64(p.Blocked),
+			e.Reason, e.names, storekit.UsedText(p), bytes,
+		})
+	}
+	save("births_save", births)
+	save("zones_save", zones)
+	if one := w.single(); one != nil {
+		args := append(append(pages[0], one.number), w.charges[0][3:16]...)
+		batch.Queue(t.b.sql["charge_add"], args...).Exec(stored(1))
+	} else {
+		save("pools_save", pages)
+		if q := save("charges_add", w.charges); q != nil {
+			q.Exec(stored(len(w.charges)))
 		}
 	}
 	for _, row := range w.settled {
 		batch.Queue(t.b.sql["settle"], row...)
 	}
-	if len(w.parts.numbers) > 0 {
-		batch.Queue(t.b.sql["settle_parts"], w.parts.args()...)
-	}
+	save("settle_parts", w.parts)
 	for _, row := range w.kept {
 		batch.Queue(t.b.sql["keep"], row...)
 	}
-	var gone columns
-	var stay []*entry
 	for _, e := range w.dirtyMembers {
-		if e.dirty = false; e.dropped {
-			gone.add(e.Pool.Upstream, e.Pool.Account, e.Pool.Name, e.Pool.Key)
-		} else {
-			stay = append(stay, e)
+		e.dirty = false
+		name := []any{e.Pool.Upstream, e.Pool.Account, e.Pool.Name, e.Pool.Key}
+		if e.dropped {
+			gone = append(gone, name)
+			continue
 		}
-	}
-	if len(gone[0]) > 0 {
-		batch.Queue(t.b.sql["drop"], gone.args(4)...)
-	}
-	if len(stay) > 0 {
-		args, err := memberArgs(stay)
+		bytes, err := e.Page.AppendBinary(nil)
 		if err != nil {
 			return err
 		}
-		batch.Queue(t.b.sql["members_save"], args...)
+		members = append(members, append(name, e.names, storekit.UsedText(e.Page), int64(max(e.Page.Latest, e.Behind)), bytes, e.Listed, e.Reason))
 	}
-	if len(w.dirtyFamilies) > 0 {
-		batch.Queue(t.b.sql["families_save"], familyArgs(w.dirtyFamilies)...)
+	save("drop", gone)
+	save("members_save", members)
+	for _, f := range w.dirtyFamilies {
+		f.dirty = false
+		families = append(families, []any{f.Upstream, f.Account, f.Pool, int64(f.Members), int64(f.Called), int64(f.Leapt), int64(f.Proven)})
 	}
+	save("families_save", families)
 	*w = writes{}
 	return nil
 }
@@ -151,7 +127,7 @@ func (t *tx) queue(batch *pgx.Batch) error {
 // single returns the pool if all that is charged is one pool once, and its page and its birth
 // have rows.
 func (w *writes) single() *entry {
-	if len(w.dirty) == 1 && len(w.charges.of) == 1 && w.dirty[0] == w.charges.of[0] && w.dirty[0].stored && w.dirty[0].number != 0 {
+	if len(w.dirty) == 1 && len(w.charged) == 1 && w.dirty[0] == w.charged[0] && w.dirty[0].stored && w.dirty[0].number != 0 {
 		return w.dirty[0]
 	}
 	return nil
@@ -165,89 +141,4 @@ func stored(want int) func(pgconn.CommandTag) error {
 		}
 		return nil
 	}
-}
-
-// first returns the first element of each argument, for statements that take no arrays.
-func first(args []any) []any {
-	for i := range args {
-		switch all := args[i].(type) {
-		case []string:
-			args[i] = all[0]
-		case []int64:
-			args[i] = all[0]
-		case [][]byte:
-			args[i] = all[0]
-		}
-	}
-	return args
-}
-
-func birthArgs(all []*entry) []any {
-	var names columns
-	var times numbers
-	for _, e := range all {
-		e.birth = false
-		names.add(e.Pool.Upstream, e.Pool.Account, e.Pool.Name, e.zone)
-		times.add(int64(e.born), int64(e.until))
-	}
-	return append(names.args(4), times.args(2)...)
-}
-
-func zoneArgs(all []*family) []any {
-	var names columns
-	for _, f := range all {
-		f.birth = false
-		names.add(f.Upstream, f.Account, f.Pool, f.zone)
-	}
-	return names.args(4)
-}
-
-func pageArgs(all []*entry) ([]any, error) {
-	var names, words columns
-	var times numbers
-	var pages [][]byte
-	for _, e := range all {
-		e.dirty = false
-		p := e.Page
-		names.add(e.Pool.Upstream, e.Pool.Account, e.Pool.Name)
-		times.add(int64(p.Born), p.Revision, int64(p.Latest), int64(p.Blocked))
-		words.add(e.Reason, e.names, storekit.UsedText(p))
-		bytes, err := p.AppendBinary(nil)
-		if err != nil {
-			return nil, err
-		}
-		pages = append(pages, bytes)
-	}
-	return append(append(append(names.args(3), times.args(4)...), words.args(3)...), pages), nil
-}
-
-func memberArgs(all []*entry) ([]any, error) {
-	var names, words columns
-	var times numbers
-	var pages [][]byte
-	var listed []bool
-	for _, e := range all {
-		p := e.Page
-		names.add(e.Pool.Upstream, e.Pool.Account, e.Pool.Name, e.Pool.Key)
-		words.add(e.names, storekit.UsedText(p), e.Reason)
-		times.add(int64(max(p.Latest, e.Behind)))
-		bytes, err := p.AppendBinary(nil)
-		if err != nil {
-			return nil, err
-		}
-		pages = append(pages, bytes)
-		listed = append(listed, e.Listed)
-	}
-	return append(names.args(4), words[0], words[1], times[0], pages, listed, words[2]), nil
-}
-
-func familyArgs(all []*family) []any {
-	var names columns
-	var values numbers
-	for _, f := range all {
-		f.dirty = false
-		names.add(f.Upstream, f.Account, f.Pool)
-		values.add(int64(f.Members), int64(f.Called), int64(f.Leapt), int64(f.Proven))
-	}
-	return append(names.args(3), values.args(4)...)
 }

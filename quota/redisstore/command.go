@@ -26,6 +26,27 @@ func (s *Store) do(ctx context.Context, cmd redis.Cmder) error {
 	return s.within(ctx, func(ctx context.Context) error { return s.client.Process(ctx, once{cmd}) })
 }
 
+// doAll is do for several commands, in one round trip. What is missing is no error.
+func (s *Store) doAll(ctx context.Context, cmds []redis.Cmder) error {
+	return s.within(ctx, func(ctx context.Context) error {
+		pipe := s.client.Pipeline() // Exec empties it
+		for _, cmd := range cmds {
+			if err := pipe.Process(ctx, once{cmd}); err != nil {
+				return err
+			}
+		}
+		if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+			return err
+		}
+		for _, cmd := range cmds { // Exec has told of the first
+			if err := cmd.Err(); err != nil && !errors.Is(err, redis.Nil) {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // prompt returns a client on the same connections that obeys a context's deadline. By
 // default clients do not. It returns false if the client cannot be made to; then calls
 // return at the deadline and leave the command behind.

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -64,19 +65,13 @@ func New(client redis.UniversalClient, o *Options) (*Store, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	s := &Store{prefix: o.Prefix, timeout: o.Timeout, apart: storekit.NewApart(), testClock: redisclock.Get()}
+	s := &Store{prefix: cmp.Or(o.Prefix, defaultPrefix), timeout: cmp.Or(o.Timeout, 2*time.Second), apart: storekit.NewApart(), testClock: redisclock.Get()}
 	s.births = storekit.NewBirths(s, o.Births)
-	if s.prefix == "" {
-		s.prefix = defaultPrefix
-	}
 	if strings.ContainsAny(s.prefix, "{}") {
 		return nil, fmt.Errorf("prefix %q must not hold braces: they mark the part of a key that chooses its slot", s.prefix)
 	}
 	if strings.ContainsFunc(s.prefix, unicode.IsControl) {
 		return nil, fmt.Errorf("prefix %q must not hold control characters: they stand between the parts of a receipt", s.prefix)
-	}
-	if s.timeout == 0 {
-		s.timeout = 2 * time.Second
 	}
 	s.client, s.prompt = prompt(client, s.timeout)
 	s.cluster = newTopology(client)

@@ -26,35 +26,19 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (q
 	key := receiptKey(tag, t.ID)
 	get := redis.NewStringCmd(ctx, "get", key)
 	err := s.do(ctx, get)
-	part, is := storekit.Part{}, false
-	if errors.Is(err, redis.Nil) {
-		if part, is = storekit.ReadPart(t.ID); !is {
-			return quota.Settlement{}, storekit.NoReceipt(t)
-		}
-		get = redis.NewStringCmd(ctx, "get", receiptKey(tag, part.Of))
-		err = s.do(ctx, get)
-	}
-	switch {
-	case errors.Is(err, redis.Nil):
-		return quota.Settlement{}, storekit.NoReceipt(t)
-	case err != nil:
-		return quota.Settlement{}, err
-	}
-	receipt, whole := get.Val(), t
+	var part storekit.Part
+	receipt, whole, is := "", t, errors.Is(err, redis.Nil)
 	if is {
-		if len(receipt) < len(whole.Nonce) {
-			return quota.Settlement{}, storekit.NoReceipt(t)
-		}
-		whole.ID, whole.Nonce = part.Of, quota.Nonce([]byte(receipt[:len(whole.Nonce)]))
+		part, whole, receipt, err = s.whole(ctx, tag, &t)
+	} else if err == nil {
+		receipt = get.Val()
+	}
+	if err != nil {
+		return quota.Settlement{}, err
 	}
 	all, labels := chargesOf(tag, whole, receipt)
 	if all == nil {
 		return quota.Settlement{}, storekit.NoReceipt(t)
-	}
-	if is {
-		if err := part.Check(&t, whole.Nonce, len(all)); err != nil {
-			return quota.Settlement{}, err
-		}
 	}
 	settled, err := inOrder(units, all)
 	if err != nil {
@@ -98,6 +82,28 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (q
 	return quota.Settlement{
 		Back: integer(reply[2]), Left: integer(reply[3]), Charged: integer(reply[4]), Repeat: integer(reply[5]) == 1,
 	}, s.remember(ctx, a, reply[6:])
+}
+
+// whole reads the receipt of the reservation that a token is a part of.
+func (s *Store) whole(ctx context.Context, tag string, t *quota.Token) (part storekit.Part, whole quota.Token, receipt string, err error) {
+	part, is := storekit.ReadPart(t.ID)
+	if !is {
+		return part, whole, "", storekit.NoReceipt(*t)
+	}
+	get := redis.NewStringCmd(ctx, "get", receiptKey(tag, part.Of))
+	if err = s.do(ctx, get); err != nil {
+		if errors.Is(err, redis.Nil) {
+			err = storekit.NoReceipt(*t)
+		}
+		return part, whole, "", err
+	}
+	whole, receipt = *t, get.Val()
+	whole.ID = part.Of
+	if copy(whole.Nonce[:], receipt) < len(whole.Nonce) {
+		return part, whole, "", storekit.NoReceipt(*t)
+	}
+	all, _ := chargesOf(tag, whole, receipt)
+	return part, whole, receipt, part.Check(t, whole.Nonce, len(all))
 }
 
 // checkCost is [quota.Token.CheckCost] of a receipt, or of a part of it.

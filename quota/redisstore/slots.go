@@ -9,7 +9,6 @@ import (
 
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
-	"github.com/headroom-quota/headroom/quota/storekit"
 )
 
 // slotsAtOnce bounds the receipts of one script, and so how long it holds up the server.
@@ -112,25 +111,14 @@ func (s *Store) slots(ctx context.Context, account quota.Pool, tokens []quota.To
 // renew prolongs the receipt of a token without slots, or for a part that of the whole.
 func (s *Store) renew(ctx context.Context, tag string, t quota.Token, found []charged) error {
 	if found == nil {
-		part, ok := storekit.ReadPart(t.ID)
-		if !ok {
+		_, whole, _, err := s.whole(ctx, tag, &t)
+		switch {
+		case errors.Is(err, quota.ErrNoReceipt):
 			return nil
-		}
-		get := redis.NewStringCmd(ctx, "get", receiptKey(tag, part.Of))
-		if err := s.do(ctx, get); err != nil {
-			if errors.Is(err, redis.Nil) {
-				return nil
-			}
+		case err != nil:
 			return err
 		}
-		whole := t
-		if copy(whole.Nonce[:], get.Val()) < len(whole.Nonce) {
-			return nil
-		}
-		if all, _ := chargesOf(tag, whole, get.Val()); part.Check(&t, whole.Nonce, len(all)) != nil {
-			return nil
-		}
-		t.ID, t.Nonce = part.Of, whole.Nonce
+		t = whole
 	}
 	_, err := s.eval(ctx, s.scripts.renew, []string{receiptKey(tag, t.ID)}, []any{t.Nonce[:], quota.ReceiptLife.Milliseconds()})
 	return err
@@ -174,30 +162,16 @@ func (s *Store) touch(ctx context.Context, pages map[string]bool) {
 
 // receipts reads the receipts of tokens. A missing receipt is "".
 func (s *Store) receipts(ctx context.Context, tag string, tokens []quota.Token, some []int) ([]string, error) {
-	texts := make([]string, len(some))
-	err := s.within(ctx, func(ctx context.Context) error {
-		pipe := s.client.Pipeline() // Exec empties it
-		cmds := make([]*redis.StringCmd, len(some))
-		for k, i := range some {
-			cmds[k] = redis.NewStringCmd(ctx, "get", receiptKey(tag, tokens[i].ID))
-			if err := pipe.Process(ctx, once{cmds[k]}); err != nil {
-				return err
-			}
-		}
-		if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-			return err
-		}
-		for k, cmd := range cmds {
-			text, err := cmd.Result()
-			if err != nil && !errors.Is(err, redis.Nil) {
-				return err
-			}
-			texts[k] = text
-		}
-		return nil
-	})
-	if err != nil {
+	cmds := make([]redis.Cmder, len(some))
+	for k, i := range some {
+		cmds[k] = redis.NewStringCmd(ctx, "get", receiptKey(tag, tokens[i].ID))
+	}
+	if err := s.doAll(ctx, cmds); err != nil {
 		return nil, err
+	}
+	texts := make([]string, len(some))
+	for k, cmd := range cmds {
+		texts[k] = cmd.(*redis.StringCmd).Val()
 	}
 	return texts, nil
 }

@@ -115,11 +115,8 @@ func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, e
 	if err != nil {
 		return nil, err
 	}
-	type row struct {
-		like quota.Spent // with its pool, day and hour
-		cmd  *redis.MapStringStringCmd
-	}
-	var rows []row
+	var rows []quota.Spent // with their pools, days and hours
+	var cmds []redis.Cmder
 	for field, zone := range zones.Val() {
 		name, mark, marked := strings.Cut(field, ":")
 		pool := poolOf(name)
@@ -137,7 +134,8 @@ func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, e
 			for _, name := range storekit.Hours(day) {
 				like := quota.Spent{Pool: quota.Pool{Upstream: q.Upstream, Account: q.Account, Name: pool}}
 				if like, asked := storekit.Named(like, name, location, q); asked {
-					rows = append(rows, row{like, redis.NewMapStringStringCmd(ctx, "hgetall", spendKey(tag, pool, name+mark))})
+					rows = append(rows, like)
+					cmds = append(cmds, redis.NewMapStringStringCmd(ctx, "hgetall", spendKey(tag, pool, name+mark)))
 				}
 			}
 		}
@@ -145,22 +143,12 @@ func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, e
 	if len(rows) == 0 {
 		return nil, nil
 	}
-	err = s.within(ctx, func(ctx context.Context) error {
-		pipe := s.client.Pipeline() // Exec empties it
-		for _, r := range rows {
-			if err := pipe.Process(ctx, once{r.cmd}); err != nil {
-				return err
-			}
-		}
-		_, err := pipe.Exec(ctx)
-		return err
-	})
-	if err != nil {
+	if err := s.doAll(ctx, cmds); err != nil {
 		return nil, err
 	}
 	var all []quota.Spent
-	for _, r := range rows {
-		all = append(all, readSpend(r.like, r.cmd.Val())...)
+	for i, like := range rows {
+		all = append(all, readSpend(like, cmds[i].(*redis.MapStringStringCmd).Val())...)
 	}
 	all = storekit.Sum(all)
 	slices.SortFunc(all, quota.Spent.Compare)

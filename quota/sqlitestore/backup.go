@@ -2,15 +2,12 @@ package sqlitestore
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
-
-	"modernc.org/sqlite"
 
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
@@ -136,16 +133,14 @@ func alone(path string) (err error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(removed(path+"-wal"), removed(path+"-shm")) // they are useless without the file
 	}
-	c, err := sqlite.NewConnector(sqlitefile.URI(path, map[string][]string{"mode": {"rw"}}))
+	s, err := sqlitefile.Raw(context.Background(), path, map[string][]string{"mode": {"rw"}})
 	if err != nil {
 		return err
 	}
-	db := sql.OpenDB(c)
-	defer func() { err = errors.Join(err, db.Close()) }()
-	var mode string
-	err = db.QueryRow(`PRAGMA journal_mode = DELETE`).Scan(&mode)
+	defer func() { err = errors.Join(err, s.Close()) }()
+	row, err := s.One(`PRAGMA journal_mode = DELETE`)
 	switch {
-	case sqlitefile.Busy(err), err == nil && mode != "delete":
+	case sqlitefile.Busy(err), err == nil && row.Text(0) != "delete":
 		return fmt.Errorf("a process uses it; stop every process that does (lsof %s shows them), then try again", path)
 	case err != nil: // it is damaged, and is perhaps replaced for that reason
 		return errors.Join(removed(path+"-wal"), removed(path+"-shm"))

@@ -11,7 +11,6 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// Member implements [pagestore.Tx].
 func (t *tx) Member(f *pagestore.Family, key string) (*pagestore.Entry, error) {
 	found, err := t.findMember(f, "member_find", key)
 	if err != nil || found != nil {
@@ -77,7 +76,6 @@ func (t *tx) rememberKeyed(e *entry, c *quota.Charge) error {
 	return nil
 }
 
-// Keys implements [pagestore.Backend].
 func (f *file) Keys(ctx context.Context, p quota.Pool, most int) (keys []string, all int, err error) {
 	t, err := f.view(ctx)
 	if err != nil {
@@ -96,20 +94,16 @@ func (f *file) Keys(ctx context.Context, p quota.Pool, most int) (keys []string,
 	return keys, all, t.End(err)
 }
 
-// Drop implements [pagestore.Tx].
 func (t *tx) Drop(of *pagestore.Entry) error { return t.exec("member_drop", of.Ref.(*entry).pageID) }
 
-// Oldest implements [pagestore.Tx].
 func (t *tx) Oldest(f *pagestore.Family) (*pagestore.Entry, error) {
 	return t.findMember(f, "member_oldest")
 }
 
-// Ahead implements [pagestore.Tx].
 func (t *tx) Ahead(f *pagestore.Family) (*pagestore.Entry, error) {
 	return t.findMember(f, "member_ahead", int64(window.At(t.now)))
 }
 
-// Family implements [pagestore.Tx].
 func (t *tx) Family(p *quota.Pool) (*pagestore.Family, error) {
 	f := &pagestore.Family{Upstream: p.Upstream, Account: p.Account, Pool: p.Name}
 	r, err := t.one("family_find", p.Upstream, p.Account, p.Name)
@@ -120,7 +114,6 @@ func (t *tx) Family(p *quota.Pool) (*pagestore.Family, error) {
 	return f, err
 }
 
-// PutFamily implements [pagestore.Tx].
 func (t *tx) PutFamily(f *pagestore.Family) error {
 	return t.exec("family_save", f.Upstream, f.Account, f.Pool, int64(f.Members), int64(f.Called), int64(f.Leapt), int64(f.Proven))
 }

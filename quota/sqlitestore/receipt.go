@@ -2,7 +2,6 @@ package sqlitestore
 
 import (
 	"database/sql/driver"
-	"slices"
 
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
@@ -42,54 +41,27 @@ func (t *tx) Charge(r *quota.Request, entries []*pagestore.Entry, nonce quota.No
 	return t.prune()
 }
 
-// Receipt implements [pagestore.Tx].
-func (t *tx) Receipt(upstream, account, id string) (got *pagestore.Receipt, err error) {
-	over := false // the receipt is complete or too old, and the other rows are older
-	err = t.read("receipt_find", []driver.Value{id, upstream, account}, func(r sqlitefile.Row) error {
-		nonce := r.Blob(2)
-		if over || len(nonce) != len(pagestore.Receipt{}.Nonce) {
-			return nil
-		}
-		settled := r.Int(7) != 0
-		switch {
-		case got == nil && window.At(t.now).Sub(window.Instant(r.Int(3))) > quota.ReceiptLife:
-			over = true
-			return nil
-		case got == nil:
-			got = &pagestore.Receipt{Nonce: quota.Nonce(nonce), Settled: settled, Released: settled}
-		case got.Nonce != quota.Nonce(nonce):
-			over = true
-			return nil
-		}
-		got.Released = got.Released && r.Int(11) == 0
-		got.Done.Add(quota.Settlement{Back: r.Int(8), Left: r.Int(9), Charged: r.Int(10)})
-		got.Taken = append(got.Taken, pagestore.Taken{
+func (t *tx) Receipt(upstream, account, id string) (*pagestore.Receipt, error) {
+	var rows pagestore.ReceiptRows
+	err := t.read("receipt_find", []driver.Value{id, upstream, account}, func(r sqlitefile.Row) error {
+		rows.Add(t.now, window.Instant(r.Int(3)), r.Blob(2), r.Bool(7), pagestore.Taken{
 			Slot: r.Text(14) == "", Ref: r.Int(0), Pool: r.Text(1), At: window.Instant(r.Int(4)), Units: r.Int(5), Recorded: r.Int(11), Generation: r.Int(6),
-			Key: r.Text(12), Overflow: r.Int(13) != 0,
+			Key: r.Text(12), Overflow: r.Bool(13), Done: quota.Settlement{Back: r.Int(8), Left: r.Int(9), Charged: r.Int(10)},
 		})
 		return nil
 	})
-	if got != nil { // the latest row comes first
-		slices.Reverse(got.Taken)
-	}
-	return got, err
+	return rows.Receipt, err
 }
 
-// Amend implements [pagestore.Tx].
 func (t *tx) Amend(r *pagestore.Receipt) error {
 	for _, c := range r.Taken {
-		calls := int64(1)
-		if c.Recorded == 0 && c.Units > 0 {
-			calls = 0 // released: the call was not made
-		}
-		if err := t.exec("receipt_settle", c.Ref, c.Recorded, calls, c.Done.Back, c.Done.Left, c.Done.Charged); err != nil {
+		if err := t.exec("receipt_settle", c.Ref, c.Recorded, c.Calls(), c.Done.Back, c.Done.Left, c.Done.Charged); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// AmendPart implements [pagestore.Tx].
 func (t *tx) AmendPart(r *pagestore.Receipt, of *quota.Token, p *storekit.Part) error {
 	made := int64(window.At(t.now))
 	for i, c := range r.Taken {
@@ -102,7 +74,6 @@ func (t *tx) AmendPart(r *pagestore.Receipt, of *quota.Token, p *storekit.Part) 
 	return nil
 }
 
-// Keep implements [pagestore.Tx].
 func (t *tx) Keep(r *pagestore.Receipt) error {
 	made := int64(window.At(t.now))
 	for _, c := range r.Taken {

@@ -49,10 +49,7 @@ func Open(ctx context.Context, path string, o *Options) (*Store, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	f := &file{clock: o.Clock, wait: cmp.Or(o.Wait, defaultWait), known: make(map[quota.Pool]*entry), sums: newSums()}
-	if f.clock == nil {
-		f.clock = quota.SystemClock{}
-	}
+	f := &file{clock: cmp.Or[quota.Clock](o.Clock, quota.SystemClock{}), wait: cmp.Or(o.Wait, defaultWait), known: make(map[quota.Pool]*entry), sums: newSums()}
 	var err error
 	f.File, err = files.Open(ctx, path, f.wait, nil)
 	switch {
@@ -134,7 +131,6 @@ type file struct {
 	begun   int64 // transactions
 }
 
-// Begin implements [pagestore.Backend].
 func (f *file) Begin(ctx context.Context, waited time.Duration) (pagestore.Tx, error) {
 	if err := f.File.Begin(ctx, f.wait-waited); err != nil {
 		return nil, f.Fault("write to", err)

@@ -14,7 +14,7 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// tx is a transaction of a reader, or of the writer, which holds the file's write lock.
+// tx is the [pagestore.Tx]: a transaction of a reader, or of the writer, which holds the file's write lock.
 type tx struct {
 	*sqlitefile.Session
 	file *file
@@ -67,10 +67,8 @@ type state struct{ generation, revision int64 }
 // stored records the page of a row.
 func (e *entry) stored(p *window.Page) { e.Page, e.was = p, state{p.Generation, p.Revision} }
 
-// Load implements [pagestore.Tx].
 func (t *tx) Load(*pagestore.Scope) error { return nil }
 
-// Now implements [pagestore.Tx].
 func (t *tx) Now() time.Time { return t.now }
 
 // Probe implements [pagestore.Prober].
@@ -78,7 +76,6 @@ func (t *tx) Probe() error { return t.file.TryWrite() }
 
 func (t *tx) reads() bool { return t.Session != t.file.Writer }
 
-// End implements [pagestore.Tx].
 func (t *tx) End(err error) error {
 	if t.reads() {
 		return cmp.Or(moved(t.file.Release(t.Session)), err)
@@ -176,7 +173,6 @@ func (t *tx) unpack(e *entry, b []byte) error {
 	return nil
 }
 
-// Put implements [pagestore.Tx].
 func (t *tx) Put(of *pagestore.Entry, c *quota.Charge) error {
 	e := of.Ref.(*entry)
 	if e.member {

@@ -12,6 +12,7 @@
 //   - Memory: [Births] notices that a store has lost data, or was set back to an older
 //     copy of it.
 //   - Patience: [Apart] runs operations apart from their callers, who may leave.
+//   - Stores around another one: [Complete] adds what the other one cannot do.
 //
 // Package quota/storetest has the suite that every store passes.
 package storekit

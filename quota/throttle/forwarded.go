@@ -3,6 +3,8 @@ package throttle
 import (
 	"net/netip"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // lastQuoted cuts off the last element of a list in which strings may be quoted. It
@@ -35,7 +37,7 @@ func forwardedFor(element string) (found netip.Addr) {
 	for rest != "" {
 		name, after, ok := strings.Cut(rest, "=")
 		value, next, sound := pairValue(after)
-		if !ok || !sound || !isToken(name) {
+		if !ok || !sound || !httpguts.ValidHeaderFieldName(name) {
 			return netip.Addr{}
 		}
 		if strings.EqualFold(name, "for") {
@@ -73,7 +75,7 @@ func pairValue(s string) (value, rest string, ok bool) {
 			end = len(s)
 		}
 		value = strings.TrimRight(s[:end], " \t")
-		return value, s[end:], isToken(value)
+		return value, s[end:], httpguts.ValidHeaderFieldName(value)
 	}
 	var b strings.Builder
 	for i := 1; i < len(s); i++ {
@@ -88,16 +90,4 @@ func pairValue(s string) (value, rest string, ok bool) {
 		b.WriteByte(s[i])
 	}
 	return "", "", false
-}
-
-// isToken reports whether s is a token of HTTP.
-func isToken(s string) bool {
-	const others = "!#$%&'*+-.^_`|~"
-	for i := range len(s) {
-		c := s[i]
-		if letter := c|0x20 >= 'a' && c|0x20 <= 'z'; !letter && (c < '0' || c > '9') && strings.IndexByte(others, c) < 0 {
-			return false
-		}
-	}
-	return s != ""
 }

@@ -13,13 +13,11 @@ import (
 // told holds the parts of answers that depend only on the price book.
 type told struct {
 	book     *quota.Book
-	families map[string]*family
+	policies map[familyKey]*policy
 }
 
-type family struct {
-	policy *policy
-	keys   map[string]*policy // keys with limits of their own; nil if the family has none
-}
+// familyKey is a family, or one of its keys with limits of their own.
+type familyKey struct{ family, key string }
 
 // policy describes the windows of a family, or of one of its keys.
 type policy struct {
@@ -39,9 +37,12 @@ func (t *Throttle) policies() *told {
 	if now := t.told.Load(); now != nil && now.book == costs {
 		return now
 	}
-	now := &told{book: costs, families: make(map[string]*family, len(costs.Families))}
+	now := &told{book: costs, policies: make(map[familyKey]*policy)}
 	for name, f := range costs.Families {
-		now.families[name] = newFamily(f)
+		now.policies[familyKey{name, ""}] = newPolicy(name, f.Windows)
+		for key, windows := range f.Overrides {
+			now.policies[familyKey{name, key}] = newPolicy(name, windows)
+		}
 	}
 	t.told.Store(now)
 	return now
@@ -49,27 +50,10 @@ func (t *Throttle) policies() *told {
 
 // policy returns the policy of a key, or nil if the family has left the book.
 func (t *told) policy(name, key string) *policy {
-	f := t.families[name]
-	if f == nil {
-		return nil
+	if own := t.policies[familyKey{name, key}]; own != nil {
+		return own
 	}
-	if f.keys != nil {
-		if own := f.keys[key]; own != nil {
-			return own
-		}
-	}
-	return f.policy
-}
-
-func newFamily(f *book.Family) *family {
-	made := &family{policy: newPolicy(f.Name, f.Windows)}
-	for key, windows := range f.Overrides {
-		if made.keys == nil {
-			made.keys = make(map[string]*policy, len(f.Overrides))
-		}
-		made.keys[key] = newPolicy(f.Name, windows)
-	}
-	return made
+	return t.policies[familyKey{name, ""}]
 }
 
 func newPolicy(family string, windows []book.Window) *policy {

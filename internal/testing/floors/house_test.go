@@ -95,7 +95,7 @@ var keys = map[string][]string{
 	"github.com/redis/go-redis":           {"quota/redisstore", program + "peers"}, // peers: what others do in Redis
 	"github.com/jackc/pgx":                {"quota/pgstore", "ingest/catalog/pgcatalog", "ingest/fleet", "quota/pgstore/pgschema"},
 	"github.com/riverqueue/river":         {"ingest/fleet"},
-	"modernc.org/sqlite":                  {"internal/sqlitefile", "quota/sqlitestore", "ingest/catalog"},
+	"modernc.org/sqlite":                  {"internal/sqlitefile", "ingest/catalog"},
 	"github.com/goccy/go-yaml":            {"internal/strictyaml", program + "ledger"}, // ledger: a price book as JSON
 	"github.com/sony/gobreaker":           {"quota/breaker"},
 	"github.com/prometheus":               {program + "metrics", "quota/observe/prom"},

@@ -73,9 +73,6 @@ for i = 1, r.n do
   charged(p, max(at[i], p[5]))
   days[i] = dayof(r[i].c, at[i])
 end
-if missed then
-  return { MISSED, missed }
-end
 local bad = unsound(r, days)
 if bad then
   return bad

@@ -110,10 +110,14 @@ local function finish(reply, r, now, pages, charges)
   return reply
 end
 
--- unsound returns what is wrong if a hash that is to be written is something else:
--- found while writing, it would leave half of a reservation behind. days are the
--- numbers of the days of spend, by charge.
+-- unsound returns what keeps a request from being written: the caller did not send a
+-- period, or a hash that is to be written is something else. Found while writing, that
+-- would leave half of a reservation behind. days are the numbers of the days of spend, by
+-- charge.
 local function unsound(r, days, ...)
+  if missed then
+    return { MISSED, missed }
+  end
   local keys = { KEYS[2], ... }
   for i = 1, r.n do
     keys[#keys + 1] = r[i].spend[days[i]]

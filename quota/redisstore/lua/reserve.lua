@@ -124,9 +124,6 @@ for i = 1, r.n do
   at[i] = pages[i].at
   days[i] = dayof(r[i].c, at[i])
 end
-if missed then
-  return { MISSED, missed }
-end
 local bad = unsound(r, days)
 if bad then
   return bad

@@ -90,9 +90,6 @@ for i = 1, r.n do
     back, left, more = back + max(given - units, 0), left + over - given, more + max(units - given, 0)
   end
 end
-if missed then
-  return { MISSED, missed }
-end
 local bad = unsound(r, days)
 if bad then
   return bad

@@ -1,0 +1,64 @@
+package storekit
+
+import (
+	"context"
+
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// Whole is a store with everything that a store may do, for stores around another one.
+type Whole interface {
+	quota.Store
+	quota.Identified
+	quota.KeyLister
+	quota.LimitKeeper
+}
+
+// Complete returns a store with answers for what it cannot do: it has no identity, lists no
+// keys, and returns [quota.ErrNoLimits]. It returns nil for no store.
+func Complete(s quota.Store) Whole {
+	if s == nil {
+		return nil
+	}
+	w := completed{s, unable{}, unable{}, unable{}}
+	if can, ok := s.(quota.Identified); ok {
+		w.Identified = can
+	}
+	if can, ok := s.(quota.KeyLister); ok {
+		w.KeyLister = can
+	}
+	if can, ok := s.(quota.LimitKeeper); ok {
+		w.LimitKeeper = can
+	}
+	return w
+}
+
+type completed struct {
+	quota.Store
+	quota.Identified
+	quota.KeyLister
+	quota.LimitKeeper
+}
+
+// unable is what a store cannot do.
+type unable struct{}
+
+func (unable) Identity(context.Context, string, string) (string, error) { return "", nil }
+
+func (unable) Keys(context.Context, quota.Pool, int) ([]string, int, error) { return nil, 0, nil }
+
+func (unable) SetLimit(_ context.Context, l quota.KeyLimit) (quota.KeyLimit, error) {
+	return l, quota.ErrNoLimits
+}
+
+func (unable) KeyLimits(context.Context, int64, int) ([]quota.KeyLimit, error) {
+	return nil, quota.ErrNoLimits
+}
+
+func (unable) KeyLimit(context.Context, string, string) (*quota.KeyLimit, error) {
+	return nil, quota.ErrNoLimits
+}
+
+func (unable) LimitChanges(context.Context, int) ([]quota.KeyLimit, error) {
+	return nil, quota.ErrNoLimits
+}
