@@ -333,8 +333,16 @@ func TestKeysOfMethods(t *testing.T) {
 		return "sent"
 	}
 	for _, c := range []struct{ verb, path, want string }{
-		{"PUT", "/issue/1", "sent"}, {"PUT", "/issue/1", "sent"}, {"PUT", "/issue/1", "jira/writes:edit,1"}, {"PUT", "/issue/2", "sent"}, {"PUT", "/issue/3", "jira/bursts:edit"},
-		{"GET", "/issue/1", "sent"}, {"GET", "/search", "sent"}, {"GET", "/search", "jira/bursts:search"}, {"GET", "/other", "sent"}, {"POST", "/other", "sent"},
+		{"PUT", "/issue/1", "sent"},
+		{"PUT", "/issue/1", "sent"},
+		{"PUT", "/issue/1", "jira/writes:edit,1"},
+		{"PUT", "/issue/2", "sent"},
+		{"PUT", "/issue/3", "jira/bursts:edit"},
+		{"GET", "/issue/1", "sent"},
+		{"GET", "/search", "sent"},
+		{"GET", "/search", "jira/bursts:search"},
+		{"GET", "/other", "sent"},
+		{"POST", "/other", "sent"},
 	} {
 		if got := call(c.verb, c.path); got != c.want {
 			t.Errorf("%s %s: %s, want %s", c.verb, c.path, got, c.want)

@@ -162,7 +162,7 @@ func TestBuiltinBooksGiveTheirCallsTheKey(t *testing.T) {
 }
 
 // TestGitHubPagesHaveTheKey: the pages that GitHub's Link headers name go through the proxy, with the
-// key and at a price. GitHub names a repository and an organization by their numbers there.
+// key and at a price. GitHub names a repository and an organisation by their numbers there.
 func TestGitHubPagesHaveTheKey(t *testing.T) {
 	var paths []string
 	proxy := builtinRig(t, "github", func(req *http.Request) *http.Response {
@@ -248,6 +248,7 @@ upstreams:
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { _ = resp.Body.Close() })
 		return conn, reader, resp.StatusCode
 	}
 	used := func(pool string) int64 {
