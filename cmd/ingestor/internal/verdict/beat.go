@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -51,8 +52,10 @@ func Change(ctx context.Context, c Slates, name string, do func(text string) (st
 	return errors.New("other processes write all the time")
 }
 
-// Beats notes that this daemon is alive until the context ends, and then that it has ended.
+// Beats notes that this daemon is alive until the context ends, and then that it has ended. A nil clock is the
+// machine's.
 func Beats(ctx context.Context, c Slates, clock quota.Clock, log *slog.Logger) {
+	clock = cmp.Or[quota.Clock](clock, quota.SystemClock{})
 	me := Beat{PID: os.Getpid()}
 	me.Host, _ = os.Hostname()
 	failed := false
