@@ -15,16 +15,17 @@ var errFull = errors.New("no room for a transaction")
 const oneTransaction = 64 << 10
 
 // TryWrite tries to write, in a transaction of the writer, and changes nothing. A page may fit where a
-// transaction does not, so the disk must have room for that, too.
-func (f *File) TryWrite() error {
+// transaction does not, so the disk must have room for that, too; if not, full says so, and what is in the
+// transaction may still fit.
+func (f *File) TryWrite() (broken, full error) {
 	schema, err := f.Writer.Number("PRAGMA user_version")
 	if err == nil {
 		err = f.Writer.Script(fmt.Sprintf("PRAGMA user_version = %d", schema))
 	}
 	if left, known := Room(filepath.Dir(f.Path)); err == nil && known && left < oneTransaction {
-		err = errFull
+		full = f.Fault("write to", errFull)
 	}
-	return f.Fault("write to", err)
+	return f.Fault("write to", err), full
 }
 
 // code is [Code], which has none for a disk that was found full.

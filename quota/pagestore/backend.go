@@ -92,8 +92,9 @@ type Tx interface {
 	End(err error) error
 }
 
-// Prober is a [Tx] that can try to write, and changes nothing: see [quota.Ledger.Ready].
-type Prober interface{ Probe() error }
+// Prober is a [Tx] that can try to write, and changes nothing: see [quota.Ledger.Ready]. A disk without room
+// for more leaves the transaction as it is; other errors break it.
+type Prober interface{ Probe() (broken, full error) }
 
 // Entry is the page of one pool or of one member of a family, with its data. A page of a
 // keyed pool is a member, and its pool is the family.

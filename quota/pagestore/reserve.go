@@ -1,6 +1,7 @@
 package pagestore
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/headroom-quota/headroom/quota"
@@ -103,7 +104,8 @@ func (w *work) record(tx Tx, j *job) (err error) {
 
 func (w *work) settle(tx Tx, j *job) error {
 	if on, can := tx.(Prober); can && j.token.ID == quota.ReadyID {
-		if err := w.wrote(on.Probe()); err != nil {
+		broken, full := on.Probe()
+		if err := cmp.Or(w.wrote(broken), full); err != nil {
 			return err
 		}
 	}

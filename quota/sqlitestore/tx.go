@@ -72,7 +72,7 @@ func (t *tx) Load(*pagestore.Scope) error { return nil }
 func (t *tx) Now() time.Time { return t.now }
 
 // Probe implements [pagestore.Prober].
-func (t *tx) Probe() error { return t.file.TryWrite() }
+func (t *tx) Probe() (broken, full error) { return t.file.TryWrite() }
 
 func (t *tx) reads() bool { return t.Session != t.file.Writer }
 

@@ -22,7 +22,7 @@ var house = [][]string{
 	{program + "access"},
 	{program + "web/pages", program + "web/guard", program + "refusals", program + "problem"},
 	{program + "metrics", program + "notify"},
-	{program + "verdict"}, // what they all say
+	{program + "verdict"},          // what they all say
 	{program + "testing/viewtest"}, // the sources of pages, for tests
 	{program + "web/view", program + "web/kept", program + "traces"},
 	{"ingest/plan"}, // runs the real runner, and so stands above it

@@ -141,15 +141,15 @@ func (s state) Collect(to chan<- prometheus.Metric) {
 	if src == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
-	defer cancel()
 	type source struct {
 		up   *prometheus.Desc
 		read func(context.Context, *view.Sources) (readings, error)
 	}
 	stuck := map[string]error{}
 	if facts := s.facts.Load(); facts != nil && src.Catalog != nil {
-		is := facts.Read(ctx, src)
+		soon, done := context.WithTimeout(context.Background(), s.timeout/2)
+		is := facts.Read(soon, src)
+		done()
 		stuck["ledger"], stuck["catalog"] = is.Stuck, is.Unkept
 		var found readings
 		now := is.Verdict().Level
@@ -174,6 +174,8 @@ func (s state) Collect(to chan<- prometheus.Metric) {
 			to <- one
 		}
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
+	defer cancel()
 	var all sync.WaitGroup
 	for name, source := range sources {
 		all.Go(func() {

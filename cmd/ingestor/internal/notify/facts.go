@@ -172,7 +172,11 @@ func (f *found) daemon(is *verdict.State) {
 	}
 	f.known["daemon"] = true
 	if gone := is.Gone(); gone != nil {
-		f.add(Daemon, 0, "daemon", "The daemon on %s (process %d) has been silent since %s, and nobody runs the jobs. To start one: ingestor run", gone.Host, gone.PID, moment(gone.At))
+		how := "has been silent since"
+		if gone.Ended {
+			how = "ended at"
+		}
+		f.add(Daemon, 0, "daemon", "The daemon on %s (process %d) %s %s, and nobody runs the jobs. To start one: ingestor run", gone.Host, gone.PID, how, moment(gone.At))
 	}
 }
 

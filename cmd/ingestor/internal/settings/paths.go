@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/headroom-quota/headroom"
@@ -61,14 +62,13 @@ func (s *Settings) Allowance() int64 {
 	return -1
 }
 
-// Folders are those whose disks hold what this machine keeps.
-func (s *Settings) Folders() []string {
-	all := []string{s.State}
-	if file := s.LedgerFile(); file != "" {
-		all = append(all, filepath.Dir(file))
-	}
-	if s.Database == "" {
-		all = append(all, filepath.Dir(s.Catalog))
+// Folders are those whose disks hold what this machine keeps, each once.
+func (s *Settings) Folders() (all []string) {
+	for _, file := range []string{filepath.Join(s.State, "any"), s.LedgerFile(), s.Catalog} {
+		folder := filepath.Dir(file)
+		if file != "" && (file != s.Catalog || s.Database == "") && !slices.Contains(all, folder) {
+			all = append(all, folder)
+		}
 	}
 	return all
 }

@@ -18,6 +18,8 @@ type Beat struct {
 	Host string    `json:"host"`
 	PID  int       `json:"pid"`
 	At   time.Time `json:"at"`
+	// Ended says that it ended by itself then.
+	Ended bool `json:"ended,omitempty"`
 }
 
 const (
@@ -57,7 +59,7 @@ func Change(ctx context.Context, c Slates, name string, do func(text string) (st
 func Beats(ctx context.Context, c Slates, clock quota.Clock, log *slog.Logger) {
 	clock = cmp.Or[quota.Clock](clock, quota.SystemClock{})
 	me := Beat{PID: os.Getpid()}
-	me.Host, _ = os.Hostname()
+	me.Host, _ = os.Hostname() // without a name, the process says enough
 	failed := false
 	for ctx.Err() == nil {
 		me.At = clock.Now()
@@ -68,6 +70,7 @@ func Beats(ctx context.Context, c Slates, clock quota.Clock, log *slog.Logger) {
 		failed = err != nil
 		_ = clock.Sleep(ctx, beatEvery) // it fails when the context ends
 	}
+	me.At = clock.Now()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), beatEvery)
 	defer cancel()
 	if err := me.note(last, c, false); err != nil {
@@ -78,14 +81,12 @@ func Beats(ctx context.Context, c Slates, clock quota.Clock, log *slog.Logger) {
 // note writes that the daemon is alive, or that it has ended. One that is alive does the work of those that
 // are not.
 func (b Beat) note(ctx context.Context, c Slates, alive bool) error {
+	b.Ended = !alive
 	return Change(ctx, c, beatsIn, func(text string) (string, bool) {
 		others := slices.DeleteFunc(readBeats(text), func(o Beat) bool {
-			return o.Host == b.Host && o.PID == b.PID || alive && b.At.Sub(o.At) > silent
+			return o.Ended || o.Host == b.Host && o.PID == b.PID || alive && b.At.Sub(o.At).Abs() > silent
 		})
-		if alive {
-			others = append(others, b)
-		}
-		written, _ := json.Marshal(others) // it cannot fail
+		written, _ := json.Marshal(append(others, b)) // it cannot fail
 		return string(written), true
 	})
 }
@@ -111,25 +112,47 @@ func (s *State) silence() []Sentence {
 		if alive, _, _ := s.Fleet.Alive(); alive > 0 || len(s.Fleet.Daemons) == 0 {
 			return nil
 		}
+		var last time.Time
+		for i := range s.Fleet.Daemons {
+			last = latest(last, s.Fleet.Daemons[i].SeenAt)
+		}
+		if s.ranSince(last) {
+			return nil
+		}
 		return []Sentence{Say("No daemon of the fleet is alive"), Say(remedy)}
 	}
 	gone := s.Gone()
 	if gone == nil {
 		return nil
 	}
-	return []Sentence{Say("The daemon on ", gone.Host, " (process ", gone.PID, ") has been silent since ", s.Moment(gone.At), ". Look whether it is up"), Say(remedy)}
+	if gone.Ended {
+		return []Sentence{Say("The daemon on ", gone.Host, " (process ", gone.PID, ") ended at ", s.Moment(gone.At), ", and no timer has run a job since"), Say(remedy)}
+	}
+	return []Sentence{Say("The daemon on ", gone.Host, " (process ", gone.PID, ") has been silent since ", s.Moment(gone.At), ". Look whether it is up", s.whyNot()), Say(remedy)}
 }
 
-// Gone returns the daemon of a catalog in a file that did not end by itself, is silent, and whose work nobody
-// does: no other daemon, and no timer. Otherwise it returns nil.
+// Gone returns the daemon of a catalog in a file that has ended or is silent, and whose work nobody does: no
+// other daemon, and no timer. Otherwise it returns nil.
 func (s *State) Gone() *Beat {
 	if len(s.Daemons) == 0 {
 		return nil // timers may start the runs
 	}
 	last := slices.MaxFunc(s.Daemons, func(a, b Beat) int { return a.At.Compare(b.At) })
-	ran := func(j *Job) bool { return j.Last != nil && j.Last.StartedAt.After(last.At.Add(silent)) }
-	if s.Now.Sub(last.At) <= silent || slices.ContainsFunc(s.Jobs, ran) {
+	if s.Now.Sub(last.At).Abs() <= silent || s.ranSince(last.At) {
 		return nil
 	}
 	return &last
+}
+
+// ranSince reports whether a timer has made a run since a daemon became silent. What a person runs by hand
+// is no sign of one.
+func (s *State) ranSince(t time.Time) bool {
+	return slices.ContainsFunc(s.Jobs, func(j *Job) bool { return j.Last != nil && j.Last.Scheduled.After(t.Add(silent)) })
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }

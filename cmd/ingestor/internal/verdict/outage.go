@@ -67,7 +67,7 @@ func (s *State) unknown(next *chance) Verdict {
 		until = "Until the server is restarted"
 	case s.Outage == nil:
 		until, v.Word, v.about = "Until it can", "Stopped", next
-		v.Says = Say("No run can do its work")
+		v.Says = Say("The next run, ", next.job.Name, " at ", s.Moment(next.at), ", cannot be charged")
 	}
 	calls := strings.Join(next.job.Methods, " and ")
 	if next.job.outage == quota.Admit && !errors.Is(s.Outage, quota.ErrStaleBook) {

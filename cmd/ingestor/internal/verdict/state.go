@@ -1,5 +1,5 @@
 // Package verdict works out from facts whether the jobs can do their work. All that speaks of it
-// asks here: pages, JSON, /readyz, the commands quota and check, metrics and notices. So no two of them say
+// asks here: pages, JSON, /readyz, the command check, metrics and notices. So no two of them say
 // different things.
 //
 // A [Reader] reads the facts once ([State]); [State.Verdict] judges them. Its sentences are for people, and
@@ -9,6 +9,7 @@ package verdict
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"sync"
@@ -69,14 +70,10 @@ type Options struct {
 // Reader reads the facts. It is safe for concurrent use.
 type Reader struct {
 	Options
+	ledger, catalog attempt
 
 	mu    sync.Mutex
 	units map[int64]int64 // of runs that are done: they do not change
-	wrote struct {        // when it last tried, and what it found
-		at              time.Time
-		of              *quota.Ledger
-		ledger, catalog error
-	}
 }
 
 // NewReader returns a reader.
@@ -90,7 +87,8 @@ func NewReader(o *Options) *Reader {
 // Read reads the facts. What it cannot read stays in the state as an error.
 func (r *Reader) Read(ctx context.Context, src *view.Sources) *State {
 	s := &State{Now: r.Clock.Now(), MaxAge: r.MaxAge, Book: src.Ledger.Book()}
-	s.Stuck, s.Unkept = r.Try(ctx, src)
+	var trying sync.WaitGroup
+	trying.Go(func() { s.Stuck, s.Unkept = r.Try(ctx, src) })
 	for _, j := range src.Jobs {
 		s.Jobs = append(s.Jobs, s.newJob(j))
 	}
@@ -117,6 +115,7 @@ func (r *Reader) Read(ctx context.Context, src *view.Sources) *State {
 		s.Pools = s.poolsOfJobs()
 	}
 	s.measure(r.Folders)
+	trying.Wait()
 	return s
 }
 
@@ -144,41 +143,84 @@ func (r *Reader) readCatalog(ctx context.Context, src *view.Sources, s *State) e
 	return err
 }
 
-// What was found by writing holds for so long.
-const (
-	writesEvery = 10 * time.Second
-	triesEvery  = time.Second // after a fault, which may be over
-)
-
-// Try tries to write the ledger and the catalog, unless that was done a moment ago. To write changes the
-// version of a catalog, so it comes before what is kept by that version is read.
+// Try tries to write the ledger and the catalog, both at once, unless that was done a moment ago. To write
+// changes the version of a catalog, so it comes before what is kept by that version is read.
 func (r *Reader) Try(ctx context.Context, src *view.Sources) (ledger, catalog error) {
 	if !r.Writes {
 		return nil, nil
 	}
-	now := r.Clock.Now()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	w, holds := &r.wrote, writesEvery
-	if w.ledger != nil || w.catalog != nil {
-		holds = triesEvery
-	}
-	if w.of == src.Ledger && now.Sub(w.at).Abs() < holds {
-		return w.ledger, w.catalog
-	}
-	w.at, w.of = now, src.Ledger
-	w.ledger = r.Within(ctx, src.Ledger.Ready)
-	if w.catalog = nil; src.Catalog != nil {
-		w.catalog = r.Within(ctx, func(ctx context.Context) error {
-			return Change(ctx, src.Catalog, "probe", func(string) (string, bool) { return now.UTC().Format(time.RFC3339), true })
+	soon, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var both sync.WaitGroup
+	both.Go(func() { ledger = r.ledger.made(soon, r, src.Ledger, src.Ledger.Ready) })
+	if src.Catalog != nil {
+		both.Go(func() {
+			catalog = r.catalog.made(soon, r, src.Catalog, func(ctx context.Context) error {
+				now := r.Clock.Now().UTC().Format(time.RFC3339)
+				return Change(ctx, src.Catalog, "probe", func(string) (string, bool) { return now, true })
+			})
 		})
 	}
-	return w.ledger, w.catalog
+	both.Wait()
+	return ledger, catalog
 }
 
-// measure finds the disks that are nearly full, each once.
+// What was found by writing holds for so long, and nobody waits longer than patience for it.
+const (
+	writesEvery = 10 * time.Second
+	triesEvery  = time.Second // after a fault, which may be over
+	patience    = 1500 * time.Millisecond
+)
+
+// errSlow is what is known of an attempt that is still under way.
+var errSlow = errors.New("it has not answered within 1.5 s")
+
+// attempt is the last attempt to write to a store. One is under way at a time, and it ends by itself: those who
+// ask may go away.
+type attempt struct {
+	mu    sync.Mutex
+	of    any
+	at    time.Time // when it ended
+	err   error
+	under chan struct{} // closed when the one under way ends; nil if none is
+}
+
+// made returns what was found a moment ago, or what is found now.
+func (a *attempt) made(ctx context.Context, r *Reader, of any, try func(context.Context) error) error {
+	a.mu.Lock()
+	holds := writesEvery
+	if a.err != nil {
+		holds = triesEvery
+	}
+	if a.of == of && r.Clock.Now().Sub(a.at).Abs() < holds {
+		defer a.mu.Unlock()
+		return a.err
+	}
+	under := a.under
+	if under == nil {
+		under = make(chan struct{})
+		a.under = under
+		go func() {
+			err := r.Within(context.WithoutCancel(ctx), try)
+			a.mu.Lock()
+			a.of, a.at, a.err, a.under = of, r.Clock.Now(), err, nil
+			a.mu.Unlock()
+			close(under)
+		}()
+	}
+	a.mu.Unlock()
+	select {
+	case <-under:
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.err
+	case <-ctx.Done():
+		return errSlow
+	}
+}
+
+// measure finds the disks that are nearly full, by the folders on them.
 func (s *State) measure(folders []string) {
-	seen := map[int64]bool{}
 	for _, folder := range folders {
 		at := folder
 		left, known := sqlitefile.Room(at)
@@ -186,8 +228,7 @@ func (s *State) measure(folders []string) {
 			at = filepath.Dir(at)
 			left, known = sqlitefile.Room(at)
 		}
-		if known && left < littleRoom && !seen[left] {
-			seen[left] = true
+		if known && left < littleRoom {
 			s.Disks = append(s.Disks, Disk{folder, left})
 		}
 	}

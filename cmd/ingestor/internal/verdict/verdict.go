@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -64,15 +65,26 @@ func (s *State) Verdict() *Verdict {
 		v.When = []Sentence{Say("Known again when the ledger answers")}
 	}
 	v.Notes = s.notes(&v)
+	if v.Level == good && slices.ContainsFunc(v.Notes, func(n Note) bool { return n.Level == bad }) {
+		v.Level = warn
+	}
 	return &v
 }
 
 // judge judges the runs to come, and the pools of callers.
 func (s *State) judge(all []chance) Verdict {
 	if len(all) == 0 {
-		return s.judgePools()
+		v := s.judgePools()
+		if v.Level == good && len(s.Disks) > 0 {
+			v.Level = warn // a note says why
+		}
+		return v
 	}
+	last := all[0].job.Last // all is changed below
 	v := s.judgeRuns(all)
+	if v.Level == good && (len(s.Disks) > 0 || last != nil && last.State == catalog.Failed) {
+		v.Level = warn // a note says why
+	}
 	if v.Level == good && slices.ContainsFunc(s.Pools, func(u quota.Usage) bool { return s.lacking(&u) }) {
 		v.Level, v.Word = warn, "Available in part" // a note says which
 	}
@@ -82,7 +94,7 @@ func (s *State) judge(all []chance) Verdict {
 func (s *State) judgeRuns(all []chance) Verdict {
 	first := all[0]
 	next := &first // all is changed below
-	open := slices.IndexFunc(all, func(c chance) bool { return !c.shut() })
+	open := slices.IndexFunc(all, func(c chance) bool { return !c.shut() && !c.idle })
 	switch {
 	case s.Outage != nil || s.Stuck != nil:
 		return s.unknown(next)
@@ -92,11 +104,17 @@ func (s *State) judgeRuns(all []chance) Verdict {
 		return Verdict{Level: bad, Word: "Not running", Says: Say("The next run, ", next.job.Name, " at ", s.Moment(next.at), ", will not start"), More: s.silence(), about: next}
 	case next.never:
 		return Verdict{Level: bad, Word: "Impossible", Says: Say("The next run, ", next.job.Name, ", can never start"), More: []Sentence{next.tooExpensive()}, about: next}
+	case next.idle:
+		return Verdict{Level: warn, Word: "Available in part", Says: s.sayOf(next, "can start, and do what needs no call"), about: next, More: []Sentence{Say(next.why())}}
 	case open < 0:
-		all = slices.DeleteFunc(all, func(c chance) bool { return c.never })
+		which := "No run can"
+		if slices.ContainsFunc(all, func(c chance) bool { return c.idle }) {
+			which = "No run that needs units can"
+		}
+		all = slices.DeleteFunc(all, func(c chance) bool { return c.never || c.idle })
 		soonest := slices.MinFunc(all, func(a, b chance) int { return a.until.Compare(b.until) })
 		v := s.shut(&soonest)
-		v.Says = Say("No run can start before ", s.Moment(soonest.until))
+		v.Says = Say(which, " start before ", s.Moment(soonest.until))
 		for i := range all {
 			v.names = append(v.names, all[i].job.Name)
 		}
@@ -108,8 +126,6 @@ func (s *State) judgeRuns(all []chance) Verdict {
 		v.More = append(v.More, Say(other.job.Name, " can start at ", s.Moment(other.at)))
 		v.names = []string{next.job.Name}
 		return v
-	case next.idle:
-		return Verdict{Level: warn, Word: "Available in part", Says: s.sayOf(next, "can start, and do what needs no call"), about: next, More: []Sentence{Say(next.why())}}
 	case !next.enough():
 		return Verdict{Level: warn, Word: "Available in part", Says: s.sayOf(next, "can start but not finish"), about: next, More: []Sentence{
 			Say(next.needs(), ". ", next.left()), Say("The rest resumes by itself"),
@@ -148,9 +164,6 @@ func (s *State) canStart(next *chance, all []chance) Verdict {
 	if j := next.job; !j.Missed.IsZero() && j.Last != nil { // a note names those that never ran
 		v.Level, v.Word = warn, "Available, not running"
 		v.More = append(v.More, Say("It", s.due(j), " and has not run. Check that ingestor run, or its timer, is up"))
-	}
-	if len(s.Disks) > 0 || s.Unseen != nil {
-		v.Level = warn // a note says why
 	}
 	return v
 }

@@ -15,10 +15,16 @@ import (
 // after a second or a few.
 const readyWithin = 2 * time.Second
 
-// health is the answer to a probe.
+// health is the answer to a probe. Probes ask for any host, so it names no job, folder or person.
 type health struct {
-	Status  string        `json:"status"`
-	Verdict *verdict.Said `json:"verdict,omitempty"`
+	Status  string  `json:"status"`
+	Verdict *inWord `json:"verdict,omitempty"`
+}
+
+// inWord is a verdict without its reasons.
+type inWord struct {
+	Level view.Level `json:"level"`
+	Word  string     `json:"word"`
 }
 
 // live says that the process is up. It does not ask the ledger or the catalog: a restart
@@ -27,10 +33,12 @@ func (s *Server) live(*http.Request) (any, error) { return health{Status: "live"
 
 // ready says whether the server can do its work: the ledger and the catalog can be read and written. A server
 // whose quota is used up is ready, and so is one whose jobs nobody runs, because callers need it all the same.
-// The verdict says so, to those who ask for an address or for a host of the settings: a page of another site
-// may have its name resolve to an address of this server. Who wants an alarm for it asks for
-// /readyz?jobs=yes.
+// Who wants an alarm for that, too, asks for /readyz?jobs=yes.
 func (s *Server) ready(r *http.Request) (any, error) {
+	jobs := r.URL.Query().Get("jobs")
+	if jobs != "" && jobs != "yes" {
+		return nil, &problem.Problem{Status: http.StatusBadRequest, Detail: "jobs can only be yes: then the answer is 503 if runs cannot do their work"}
+	}
 	is := s.standing(r.Context())
 	for _, fault := range []struct {
 		what string
@@ -45,14 +53,14 @@ func (s *Server) ready(r *http.Request) (any, error) {
 			return nil, fmt.Errorf("%w: %w", unready(fault.what), fault.why)
 		}
 	}
-	if s.alone || !s.isOurs(r.Host) && !isAddress(r.Host) {
+	if s.alone {
 		return health{Status: "ready"}, nil
 	}
-	v := is.Verdict().Said()
-	if r.URL.Query().Get("jobs") == "yes" && v.Level == view.Bad {
-		return nil, unready(v.Word + ": " + v.Says)
+	v := is.Verdict()
+	if jobs != "" && v.Level == view.Bad {
+		return nil, unready("runs cannot do their work: " + v.Word)
 	}
-	return health{"ready", v}, nil
+	return health{"ready", &inWord{v.Level, v.Word}}, nil
 }
 
 // standing returns the facts of now, or of a moment ago. Those who ask at once are told the same.

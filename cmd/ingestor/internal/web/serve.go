@@ -58,7 +58,7 @@ func (s *Server) Serve(ctx, abort context.Context, l net.Listener) error {
 func (s *Server) ServeProbes(ctx, abort context.Context, l net.Listener) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /livez", routed{s.api(s.live)})
-	mux.Handle("GET /readyz", routed{s.api(s.ready)})
+	mux.Handle("GET /readyz", routed{s.api(s.ready, "jobs")})
 	if s.alone {
 		mux.Handle("GET /metrics", routed{s.byAddress(s.ownSite(s.scraped()))})
 	}

@@ -187,6 +187,10 @@ func TestProbes(t *testing.T) {
 	if got := probe("/readyz"); got != "ready" {
 		t.Errorf("with an empty quota it is %q", got)
 	}
+	if p := r.problem(http.StatusServiceUnavailable, "GET", "/readyz?jobs=yes", ""); p.Detail != "runs cannot do their work: Used up" {
+		t.Errorf("who asks for jobs is told %q", p.Detail)
+	}
+	r.problem(http.StatusBadRequest, "GET", "/readyz?jobs=1", "")
 	r.Must(r.Catalog.Close())
 	if p := r.problem(http.StatusServiceUnavailable, "GET", "/readyz", ""); p.Detail != "the catalog cannot be read" {
 		t.Errorf("it says %q", p.Detail)

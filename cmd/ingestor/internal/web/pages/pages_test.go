@@ -115,10 +115,10 @@ func TestTheFirstScreenAnswers(t *testing.T) {
 func TestNothingCanGo(t *testing.T) {
 	r := newRig(t, "upstreams: {youtube: {pools: {units: {quota: 4, headroom: 0}}}}", nil)
 	r.Run("trending")
-	r.reads("/", "Used up until 20:01 UTC tomorrow - Headroom", "No run can start before 20:01 UTC tomorrow (in 24 h) youtube/units has 0 of 4 left in 24 h.",
+	r.reads("/", "Used up until 20:01 UTC tomorrow - Headroom", "No run that needs units can start before 20:01 UTC tomorrow (in 24 h) youtube/units has 0 of 4 left in 24 h.",
 		"trending job 4 100%", "When it comes back All 4 units at 20:01 UTC tomorrow (in 24 h)")
 	_, text := r.page("/")
-	for fact, most := range map[string]int{"cannot start": 0, "No run can start": 1, "0 of 4 left": 1} { // once
+	for fact, most := range map[string]int{"cannot start": 0, "No run that needs units can start": 1, "0 of 4 left": 1} { // once
 		if n := strings.Count(text, fact); n != most {
 			t.Errorf("it says %q %d times", fact, n)
 		}
@@ -141,7 +141,7 @@ func TestOneRunCanGoOthersCannot(t *testing.T) {
 	r.Run("elsewhere")
 	r.Run("trending")
 	r.reads("/", "Available in part The next run, elsewhere at 20:05 UTC (in 5 min), can start",
-		"trending and retention cannot start before 20:01 UTC tomorrow (in 24 h): youtube/units has 0 of 4 left in 24 h.", "trending job 4 100%")
+		"trending cannot start before 20:01 UTC tomorrow (in 24 h): youtube/units has 0 of 4 left in 24 h.", "trending job 4 100%")
 }
 
 // TestTheMorningAfter: at midnight in California the day begins anew, but what was used
