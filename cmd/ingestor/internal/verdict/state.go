@@ -61,7 +61,7 @@ type Options struct {
 	Timeout time.Duration
 
 	// Writes says that the reader also tries whether the ledger and the catalog can be written, every ten
-	// seconds at most. Other readers trust what daemons have noted.
+	// seconds at most. Other readers do not know.
 	Writes bool
 	// Folders are those whose disks must not be full.
 	Folders []string

@@ -31,7 +31,6 @@ type Sources struct {
 // Catalog is the part of a catalog that pages, feeds and metrics use. A [catalog.Catalog]
 // is one.
 type Catalog interface {
-	Ready(ctx context.Context) error
 	Cursors(ctx context.Context, job string) ([]catalog.Cursor, error)
 	Runs(ctx context.Context, q catalog.RunsQuery) ([]catalog.RunRecord, error)
 	Spent(ctx context.Context, since time.Time) (map[string]int64, error)
