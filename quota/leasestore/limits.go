@@ -39,3 +39,13 @@ func (s *Store) LimitChanges(ctx context.Context, most int) ([]quota.KeyLimit, e
 	}
 	return nil, quota.ErrNoLimits
 }
+
+var _ quota.NoteKeeper = (*Store)(nil)
+
+// SwapNote implements [quota.NoteKeeper].
+func (s *Store) SwapNote(ctx context.Context, name string, version int64, text string) (quota.Note, bool, error) {
+	if store, has := s.store.(quota.NoteKeeper); has {
+		return store.SwapNote(ctx, name, version, text)
+	}
+	return quota.Note{}, false, quota.ErrNoLimits
+}
