@@ -56,7 +56,7 @@ func (f *folder) contents() map[string]string {
 func (f *folder) age() {
 	f.t.Helper()
 	for file, steps := range map[string][]string{
-		"ledger.db":  {"DROP TABLE limit_changes", "PRAGMA user_version = 7"},
+		"ledger.db":  {"DROP TABLE notes", "PRAGMA user_version = 8"},
 		"catalog.db": {"DROP TABLE slates", "DROP TABLE refusals", "PRAGMA user_version = 4"},
 	} {
 		filetest.Files{Kind: &sqlitefile.Kind{Name: "old"}}.Spoil(f.t, f.path(file), steps...)

@@ -28,6 +28,15 @@ func (s *Store) LimitChanges(ctx context.Context, most int) ([]quota.KeyLimit, e
 	return through(ctx, s, nil, func(ctx context.Context) ([]quota.KeyLimit, error) { return s.store.LimitChanges(ctx, most) })
 }
 
+// SwapNote implements [quota.NoteKeeper].
+func (s *Store) SwapNote(ctx context.Context, name string, version int64, text string) (n quota.Note, swapped bool, err error) {
+	n, err = through(ctx, s, nil, func(ctx context.Context) (n quota.Note, err error) {
+		n, swapped, err = s.store.SwapNote(ctx, name, version, text)
+		return n, err
+	})
+	return n, swapped, err
+}
+
 // probeLimits probes if it is time to. A ledger that has not read its limits yet asks for nothing
 // else, so without this it would never find out that the store is back.
 func (s *Store) probeLimits() {

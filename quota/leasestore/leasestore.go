@@ -23,6 +23,7 @@ type Options struct {
 // by [New], and safe for concurrent use.
 type Store struct {
 	quota.LimitKeeper // the store
+	quota.NoteKeeper  // the store
 	store             storekit.Whole
 	clock             quota.Clock
 	timeout           time.Duration
@@ -51,7 +52,7 @@ func New(store quota.Store, o *Options) *Store {
 	}
 	whole := storekit.Complete(store)
 	s := &Store{
-		LimitKeeper: whole, store: whole, clock: cmp.Or[quota.Clock](o.Clock, quota.SystemClock{}), timeout: cmp.Or(o.Timeout, 5*time.Second),
+		LimitKeeper: whole, NoteKeeper: whole, store: whole, clock: cmp.Or[quota.Clock](o.Clock, quota.SystemClock{}), timeout: cmp.Or(o.Timeout, 5*time.Second),
 		lines: make(map[lineKey][]*line), taken: make(map[quota.Pool]int64), blocks: make(map[*block]struct{}),
 		owed: make(map[owner][]*debt),
 	}

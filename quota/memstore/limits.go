@@ -9,11 +9,12 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// limits are the limits of keys that were set while the program runs.
+// limits are the limits of keys that were set while the program runs, and the notes.
 type limits struct {
 	mu      sync.Mutex
 	set     map[limitKey]quota.KeyLimit
 	changes []quota.KeyLimit // by their versions: the limits in force, and the last changes
+	notes   map[string]quota.Note
 }
 
 type limitKey struct{ family, key string }

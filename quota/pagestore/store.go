@@ -79,6 +79,7 @@ type job struct {
 	tokens  []quota.Token // of slots
 	ended   bool          // their calls have
 	held    []bool
+	beside  func(Tx) error // see Beside
 
 	verdict    quota.Verdict
 	settlement quota.Settlement
@@ -128,6 +129,14 @@ func (s *Store) Block(ctx context.Context, b quota.BlockRequest) error {
 	}
 	return s.call(ctx, func(j *job) { j.do, j.block = (*work).shut, b }, func(*job) {})
 }
+
+// Beside runs do in a transaction, perhaps together with other calls of the store. What it reads
+// and writes belongs to no page.
+func (s *Store) Beside(ctx context.Context, do func(Tx) error) error {
+	return s.call(ctx, func(j *job) { j.do, j.beside = (*work).runBeside, do }, func(*job) {})
+}
+
+func (w *work) runBeside(tx Tx, j *job) error { return w.wrote(j.beside(tx)) }
 
 // call runs a job that fill fills in. If it succeeds, tell takes what it has found.
 func (s *Store) call(ctx context.Context, fill, tell func(*job)) error {
@@ -302,7 +311,7 @@ func (s *Store) begin(ctx context.Context) (*job, error) {
 // release ends the caller's turn, also after a panic. It keeps no data of the caller.
 func (s *Store) release(j *job) {
 	if j == &s.own {
-		j.request.Charges, j.block.Charges, j.units, j.tokens, j.held = nil, nil, nil, nil, nil
+		j.request.Charges, j.block.Charges, j.units, j.tokens, j.held, j.beside = nil, nil, nil, nil, nil, nil
 		s.mu.Unlock()
 	}
 }

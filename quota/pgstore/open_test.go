@@ -155,6 +155,7 @@ func TestRights(t *testing.T) {
 		"GRANT SELECT, INSERT, UPDATE, DELETE ON headroom_ledger.limit_changes TO worker;",
 		"GRANT SELECT, INSERT, UPDATE, DELETE ON headroom_ledger.limits TO worker;",
 		"GRANT SELECT, INSERT, UPDATE, DELETE ON headroom_ledger.members TO worker;",
+		"GRANT SELECT, INSERT, UPDATE, DELETE ON headroom_ledger.notes TO worker;",
 		"GRANT SELECT, INSERT, UPDATE, DELETE ON headroom_ledger.pools TO worker;",
 		"GRANT SELECT, INSERT, UPDATE, DELETE ON headroom_ledger.reservations TO worker;",
 		"GRANT SELECT ON headroom_ledger.schema_version TO worker;")

@@ -117,7 +117,7 @@ func (h *harness) fresh(t testing.TB) quota.Store {
 	}
 	h.mu.Unlock()
 	t.Cleanup(func() { // after the stores were closed
-		for _, table := range []string{"births", "pools", "reservations", "families", "members", "leases", "limits", "limit_changes"} {
+		for _, table := range []string{"births", "pools", "reservations", "families", "members", "leases", "limits", "limit_changes", "notes"} {
 			if _, err := h.db.Exec(context.Background(), "DELETE FROM "+at.schema+"."+table); err != nil {
 				return // the test opened nothing there, or broke it
 			}

@@ -40,7 +40,7 @@ func newScript(parts ...string) script {
 }
 
 // scripts has a script for each operation.
-type scripts struct{ steady, reserve, settle, record, block, look, member, partitions, slots, touch, renew, leaseTake, leaseKeep, limitSet, limitsAfter script }
+type scripts struct{ steady, reserve, settle, record, block, look, member, partitions, slots, touch, renew, leaseTake, leaseKeep, limitSet, limitsAfter, noteSwap script }
 
 func newScripts(clock string) scripts {
 	with := func(body string) script {
@@ -66,6 +66,7 @@ func newScripts(clock string) scripts {
 
 		limitSet:    newScript(clock, "limit_set"),
 		limitsAfter: newScript("limits_after"),
+		noteSwap:    newScript(clock, "note_swap"),
 	}
 }
 

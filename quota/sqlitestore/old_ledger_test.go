@@ -14,6 +14,7 @@ import (
 
 // withoutKeys makes of a ledger one of schema 4, in which pools had no keys.
 const withoutKeys = `
+DROP TABLE notes;
 DROP TABLE limit_changes;
 DROP TABLE limits;
 DROP VIEW spent;

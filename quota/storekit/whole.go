@@ -12,15 +12,16 @@ type Whole interface {
 	quota.Identified
 	quota.KeyLister
 	quota.LimitKeeper
+	quota.NoteKeeper
 }
 
 // Complete returns a store with answers for what it cannot do: it has no identity, lists no
-// keys, and returns [quota.ErrNoLimits]. It returns nil for no store.
+// keys, and returns [quota.ErrNoLimits] and [quota.ErrNoNotes]. It returns nil for no store.
 func Complete(s quota.Store) Whole {
 	if s == nil {
 		return nil
 	}
-	w := completed{s, unable{}, unable{}, unable{}}
+	w := completed{s, unable{}, unable{}, unable{}, unable{}}
 	if can, ok := s.(quota.Identified); ok {
 		w.Identified = can
 	}
@@ -30,6 +31,9 @@ func Complete(s quota.Store) Whole {
 	if can, ok := s.(quota.LimitKeeper); ok {
 		w.LimitKeeper = can
 	}
+	if can, ok := s.(quota.NoteKeeper); ok {
+		w.NoteKeeper = can
+	}
 	return w
 }
 
@@ -38,6 +42,7 @@ type completed struct {
 	quota.Identified
 	quota.KeyLister
 	quota.LimitKeeper
+	quota.NoteKeeper
 }
 
 // unable is what a store cannot do.
@@ -61,4 +66,8 @@ func (unable) KeyLimit(context.Context, string, string) (*quota.KeyLimit, error)
 
 func (unable) LimitChanges(context.Context, int) ([]quota.KeyLimit, error) {
 	return nil, quota.ErrNoLimits
+}
+
+func (unable) SwapNote(context.Context, string, int64, string) (quota.Note, bool, error) {
+	return quota.Note{}, false, quota.ErrNoNotes
 }

@@ -91,6 +91,7 @@ func Run(t *testing.T, h Harness) {
 		{"members", testMembers},
 		{"keyed", testKeyed},
 		{"limits_of_keys", testLimits},
+		{"notes", testNotes},
 		{"every_process", testShare},
 		{"restart", testRestart},
 		{"patience", testPatience},
