@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/headroom-quota/headroom/bench/learn/pace"
+	"github.com/headroom-quota/headroom/quota/pace"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 

@@ -78,7 +78,7 @@ func (r *reader) accountPool(p *Pool, account string, d *keys.AccountPool, of *k
 		return
 	}
 	headroom := valueOf(cmp.Or(d.Headroom, of.Headroom))
-	d.Quota, d.Headroom = cmp.Or(d.Quota, of.Quota), &headroom
+	d.Quota, d.Headroom = cmp.Or(d.Quota, valueOf(of.Quota.Units)), &headroom
 	if w, ok := r.limits(p.Windows, of.Windows, d.Quota, headroom, label, &d.Headroom, &d.Quota, &of.Headroom, &of.Quota); ok {
 		p.Accounts[account] = w
 	}

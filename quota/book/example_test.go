@@ -15,9 +15,9 @@ func ExampleMake() {
 		Hosts:  []string{"api.anthropic.com"},
 		APIKey: keys.APIKey{Header: "X-Api-Key"},
 		Pools: map[string]*keys.Pool{
-			"requests":      {Quota: 1000, Windows: perMinute},
-			"input_tokens":  {Quota: 400_000, Headroom: new(int64(20_000)), Windows: perMinute},
-			"output_tokens": {Quota: 80_000, Windows: perMinute},
+			"requests":      {Quota: keys.Each(1000), Windows: perMinute},
+			"input_tokens":  {Quota: keys.Each(400_000), Headroom: new(int64(20_000)), Windows: perMinute},
+			"output_tokens": {Quota: keys.Each(80_000), Windows: perMinute},
 		},
 		Methods: map[string]*keys.Method{
 			"messages.create": {
@@ -55,7 +55,7 @@ func ExampleMake_error() {
 	_, err := book.Make(&keys.Book{
 		Revision: 1,
 		Upstreams: map[string]*keys.Upstream{"maps": {
-			Pools:   map[string]*keys.Pool{"units": {Quota: 100, Windows: []keys.Window{{Per: "24h"}}}},
+			Pools:   map[string]*keys.Pool{"units": {Quota: keys.Each(100), Windows: []keys.Window{{Per: "24h"}}}},
 			Methods: map[string]*keys.Method{"search": {Pool: "unit", Cost: keys.Units(5)}},
 		}},
 	}, nil)

@@ -88,6 +88,9 @@ func (p *Pool) words() string {
 		}
 		text += fmt.Sprintf("; in blocks of at most %s for %s", most, brief(l.Life))
 	}
+	if p.Learned != nil {
+		text += fmt.Sprintf("; its rate is learned from refusals, from %d a second up to %d", p.Learned.From, p.Learned.To)
+	}
 	if p.LearnLimit {
 		text += "; answers may raise it"
 	}

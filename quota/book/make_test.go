@@ -69,7 +69,7 @@ func TestEveryBookIsMadeAgain(t *testing.T) {
 
 // A row is a book in YAML and the same as structs.
 func TestMake(t *testing.T) {
-	pools := map[string]*keys.Pool{"units": {Quota: 100, Windows: []keys.Window{{Per: "1m"}}}}
+	pools := map[string]*keys.Pool{"units": {Quota: keys.Each(100), Windows: []keys.Window{{Per: "1m"}}}}
 	in := func(u keys.Upstream) *keys.Book {
 		if u.Pools == nil {
 			u.Pools = pools
@@ -84,7 +84,7 @@ func TestMake(t *testing.T) {
 		{
 			"windows", "{revision: 1, upstreams: {a: {pools: {p: {quota: 100, headroom: 0, windows: [{per: 90s, late: 1500ms}, {per: day, zone: Europe/Berlin, lag: 0s}, {per: 1s, algorithm: bucket, burst: 200}]}, q: {windows: [{in_flight: 5, ttl: 30s}]}}}}}",
 			in(keys.Upstream{Pools: map[string]*keys.Pool{
-				"p": {Quota: 100, Headroom: new(int64(0)), Windows: []keys.Window{
+				"p": {Quota: keys.Each(100), Headroom: new(int64(0)), Windows: []keys.Window{
 					{Per: keys.Every(90 * time.Second), Late: 1500 * time.Millisecond},
 					{Per: "day", Zone: "Europe/Berlin", Lag: new(time.Duration(0))},
 					{Per: "1s", Algorithm: window.Leaky, Burst: 200},
@@ -108,7 +108,7 @@ func TestMake(t *testing.T) {
 				Accounts: map[string]*keys.Account{"*": {}}, Mode: "observe", Unpriced: "admit",
 				Classes: map[string]*keys.Class{"c": {KeepFree: keys.Share{Percent: 30}, Outage: string(book.Admit)}, "d": {KeepFree: keys.Share{Units: 5}}},
 				Pools: map[string]*keys.Pool{"units": {
-					Quota: 100, Windows: []keys.Window{{Per: "1m"}}, By: []keys.Source{{Header: "X-Model", Default: keys.Text("other")}}, Keys: map[string]*keys.Key{"k": {Quota: 7}},
+					Quota: keys.Each(100), Windows: []keys.Window{{Per: "1m"}}, By: []keys.Source{{Header: "X-Model", Default: keys.Text("other")}}, Keys: map[string]*keys.Key{"k": {Quota: 7}},
 				}},
 			}),
 		},
@@ -148,7 +148,7 @@ func TestMake(t *testing.T) {
 func TestMakeRefuses(t *testing.T) {
 	valid := func() (*keys.Book, *keys.Upstream) {
 		u := &keys.Upstream{
-			Pools:   map[string]*keys.Pool{"units": {Quota: 100, Windows: []keys.Window{{Per: "1m"}}}},
+			Pools:   map[string]*keys.Pool{"units": {Quota: keys.Each(100), Windows: []keys.Window{{Per: "1m"}}}},
 			Methods: map[string]*keys.Method{"m": {Cost: keys.Units(1)}},
 		}
 		return &keys.Book{Revision: 1, Upstreams: map[string]*keys.Upstream{"a": u}}, u
@@ -159,7 +159,7 @@ func TestMakeRefuses(t *testing.T) {
 	}{
 		{"book.Make:5:7: pool \"units\" has no windows; give it at least one, such as {per: 24h}\n    5 |       units:\n      |       ^", func(_ *keys.Book, u *keys.Upstream) { u.Pools["units"].Windows = nil }},
 		{"has no revision", func(b *keys.Book, _ *keys.Upstream) { b.Revision = 0 }},
-		{"quota must be a whole number from 1 to 9007199254740991, is -5", func(_ *keys.Book, u *keys.Upstream) { u.Pools["units"].Quota = -5 }},
+		{`quota of pool "units" must be a whole number from 1 to 9007199254740991, is -5`, func(_ *keys.Book, u *keys.Upstream) { u.Pools["units"].Quota = keys.Each(-5) }},
 		{"did you mean \"day\"?", func(_ *keys.Book, u *keys.Upstream) { u.Pools["units"].Windows[0].Per = "dya" }},
 		{"cost of method \"m\" must be a whole number from 0 to 9007199254740991, is -1", func(_ *keys.Book, u *keys.Upstream) { u.Methods["m"].Cost = keys.Units(-1) }},
 		{"unknown key \"units\" in cost of method \"m\"", func(_ *keys.Book, u *keys.Upstream) { u.Methods["m"].Cost.Counted = "end" }},
@@ -204,7 +204,7 @@ func TestMakeKeepsTexts(t *testing.T) {
 		`"`, `'`, `\`, `a\nb`, "é", "日本", "😀", " a ", ",", "<<", "%", "?",
 	} {
 		b, err := book.Make(&keys.Book{Revision: 1, Upstreams: map[string]*keys.Upstream{"a": {
-			Source: text, Pools: map[string]*keys.Pool{"units": {Quota: 1, Windows: []keys.Window{{Per: "1m"}}, By: []keys.Source{{Body: "b", Default: keys.Text(text)}}, Keys: map[string]*keys.Key{text: {Quota: 2}}}},
+			Source: text, Pools: map[string]*keys.Pool{"units": {Quota: keys.Each(1), Windows: []keys.Window{{Per: "1m"}}, By: []keys.Source{{Body: "b", Default: keys.Text(text)}}, Keys: map[string]*keys.Key{text: {Quota: 2}}}},
 		}}}, nil)
 		if err != nil {
 			t.Errorf("%q: %v", text, err)

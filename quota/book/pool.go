@@ -23,6 +23,8 @@ type Pool struct {
 	Example string              // where a customer finds its own limit: the quota is an example
 	// LearnLimit adopts a limit in answers that is above the quota, until its reset.
 	LearnLimit bool
+	// Learned is set if the quota is learned from refusals, as no limit is published.
+	Learned *Rate
 	// Metric is the name under which the upstream itself counts the units, or "".
 	Metric string
 	// SettleFactor bounds what a caller over HTTP may settle a call to, as a multiple of what
@@ -33,6 +35,12 @@ type Pool struct {
 	Lease Lease
 }
 
+// Rate bounds a rate that is learned, in units a second.
+type Rate struct {
+	From, To int64
+	Obey     bool // wait as long as each refusal asks for
+}
+
 // WindowsFor returns the limits that hold for an account.
 func (p *Pool) WindowsFor(account string) []Window {
 	if own := p.Accounts[account]; own != nil {
@@ -41,32 +49,71 @@ func (p *Pool) WindowsFor(account string) []Window {
 	return p.Windows
 }
 
-// pool makes one pool, or returns nil if something is wrong with it.
-func (r *reader) pool(name string, d *keys.Pool) *Pool {
+// pool makes one pool, or returns nil if something is wrong with it. Known are all pools.
+func (r *reader) pool(name string, d *keys.Pool, known []string) *Pool {
 	if !r.readable(d) {
 		return nil
 	}
 	label := fmt.Sprintf("pool %q", name)
-	specs, ok := r.windows(d.Windows, label)
-	headroom := valueOf(d.Headroom)
+	if !r.given(&d.Windows) && d.Quota.Learn == nil && r.sound(&d.Quota) {
+		others := slices.DeleteFunc(slices.Clone(known), func(k string) bool { return k == name })
+		r.fault(r.missing(&d.Windows, d), "%s has no windows%s", label, orMean(name, others, "give it at least one, such as {per: 24h}"))
+		return nil
+	}
+	learned, ok := r.rate(d, label)
+	if !ok {
+		return nil
+	}
+	given := d.Windows
+	if learned != nil && given == nil { // it has no other limit, and counts in a window that the rate never fills
+		given = []keys.Window{{Per: "1m", Quota: 60 * learned.To}}
+	}
+	specs, ok := r.windows(given, label)
+	quota, headroom := valueOf(d.Quota.Units), valueOf(d.Headroom)
 	switch {
 	case !ok || !r.sound(d):
 		return nil
-	case headroom > 0 && d.Quota == 0:
+	case headroom > 0 && quota == 0:
 		r.fault(r.place(&d.Headroom), "headroom of %s changes nothing without a quota beside it; give it to the windows that have a quota of their own", label)
 		return nil
 	}
-	lease, ok := r.lease(d.Lease, specs, d.Windows, label)
+	lease, ok := r.lease(d.Lease, specs, given, label)
 	if !ok {
 		return nil
 	}
-	windows, ok := r.limits(specs, d.Windows, d.Quota, headroom, label, &d.Headroom, &d.Quota)
+	windows, ok := r.limits(specs, given, quota, headroom, label, &d.Headroom, &d.Quota)
 	if !ok {
 		return nil
 	}
-	p := &Pool{Name: name, Example: d.Example, LearnLimit: d.Limit == "learn", Metric: d.Metric, SettleFactor: cmp.Or(d.Settle, SettleFactor), Lease: lease, Windows: windows, Accounts: map[string][]Window{}}
-	r.poolKeys(p, d, limited{label, specs, d.Windows, d.Quota, headroom, []any{&d.Headroom, &d.Quota}, d.Lease})
+	p := &Pool{Name: name, Example: d.Example, LearnLimit: d.Limit == "learn", Learned: learned, Metric: d.Metric, SettleFactor: cmp.Or(d.Settle, SettleFactor), Lease: lease, Windows: windows, Accounts: map[string][]Window{}}
+	r.poolKeys(p, d, limited{label, specs, given, quota, headroom, []any{&d.Headroom, &d.Quota}, d.Lease})
 	return p
+}
+
+// rate returns the bounds of a quota that is learned, or nil.
+func (r *reader) rate(d *keys.Pool, label string) (*Rate, bool) {
+	l := d.Quota.Learn
+	switch {
+	case !r.sound(&d.Quota):
+		return nil, false
+	case l == nil:
+		return nil, true
+	}
+	rate := &Rate{From: cmp.Or(l.From, 2), To: cmp.Or(l.To, 100_000), Obey: l.Obey}
+	for _, is := range []struct {
+		key string
+		at  any
+	}{{"by", &d.By}, {"lease", d.Lease}} {
+		if r.given(is.at) {
+			r.fault(r.place(is.at), "%s of %s does not go with a quota that is learned; remove it, or give the pool a quota", is.key, label)
+			return nil, false
+		}
+	}
+	if rate.From > rate.To {
+		r.fault(r.blame(&l.From, &l.To), "from of %s is %d units a second, above its to, %d; lower it", label, rate.From, rate.To)
+		return nil, false
+	}
+	return rate, true
 }
 
 // Key returns the key of a call, whose parts are the texts of By. One that is "" has its

@@ -180,7 +180,7 @@ func (r *reader) upstream(name string, d *keys.Upstream) (*Upstream, *routeTable
 		}
 	}
 	for _, pool := range r.names(&d.Pools) {
-		if p := r.pool(pool, d.Pools[pool]); p != nil {
+		if p := r.pool(pool, d.Pools[pool], r.names(&d.Pools)); p != nil {
 			u.Pools[pool] = p
 		}
 	}

@@ -35,3 +35,6 @@ func Text(name string) Fallback { return Fallback{Text: name} }
 
 // Units returns a fixed price, as in Cost: keys.Units(5). The price 0 is free.
 func Units(n int64) *Price { return &Price{Fixed: &n} }
+
+// Each returns a quota in units, as in Quota: keys.Each(10000).
+func Each(units int64) Quota { return Quota{Units: &units} }

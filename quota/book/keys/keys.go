@@ -169,16 +169,29 @@ type AccountPool struct {
 // Pool is an allowance.
 type Pool struct {
 	Example  string          `yaml:"example" is:"phrase" example:"your tier at https://maps.example.com/account" doc:"Says that the quota is an example, and where you find your own."`
-	Quota    int64           `yaml:"quota" range:"1..units" example:"10000" doc:"The units that the upstream grants in each window."`
+	Quota    Quota           `yaml:"quota" doc:"The units that the upstream grants in each window, or 'learn' if nobody publishes them. A bare number is the units."`
 	Headroom *int64          `yaml:"headroom" range:"0..units" assumed:"0" example:"500" doc:"The part that ordinary calls leave free. The limit is quota minus headroom."`
 	Limit    string          `yaml:"limit" words:"learn" doc:"A limit that an answer reports is used even if it is above the quota, until another one is reported. It needs 'feedback' with a limit, or 'metric'."`
 	Metric   string          `yaml:"metric" is:"phrase" example:"youtube.googleapis.com/default" doc:"The name under which the upstream itself counts the pool's units. 'ingestor reconcile' compares that count with the ledger. For Google's APIs, it is the name of the quota metric in Cloud Monitoring."`
 	Settle   int64           `yaml:"settle_factor" range:"1..units" assumed:"10" example:"50" doc:"A program over HTTP may settle a call to this many times what it reserved, or to the highest price of a method, whichever is more."`
-	Windows  []Window        `yaml:"windows" size:"1..windows" noun:"window" required:"give it at least one, such as {per: 24h}" doc:"The limits over time. A call must fit all of them."`
+	Windows  []Window        `yaml:"windows" size:"1..windows" noun:"window" doc:"The limits over time. A call must fit all of them. A pool needs at least one, unless its quota is learned."`
 	By       []Source        `yaml:"by" short:"item" size:"1..4" noun:"key source" as:"keySource" without:"units|count|bytes|cases|split|per|times|min|max|learn|first" example:"{body: model, default: other}|[{call: method}, {path: id, default: none}]" doc:"The source of the key of a call, for limits per model or per user. Each key has the pool's limits for itself. The texts of several sources make one key, with commas between them."`
 	MaxKeys  int64           `yaml:"max_keys" range:"1..10000000" assumed:"100000" example:"100" doc:"The number of keys that are counted separately, of each account. Further keys share one count. It needs 'by'."`
 	Keys     map[string]*Key `yaml:"keys" names:"long" noun:"key" short:"quota" example:"{model-x: 500000}" doc:"Keys with limits of their own. It needs 'by'."`
 	Lease    *Lease          `yaml:"lease" doc:"For a pool with very many calls. Each process takes units from the ledger in blocks, and grants calls from them without asking the ledger. It needs windows of kind ring or calendar. To add it, change its life or remove it, raise the revision."`
+}
+
+// Quota is what an upstream grants. Set one of the fields.
+type Quota struct {
+	Units *int64 `alone:"number" range:"1..units"`
+	Learn *Rate  `yaml:"learn" required:"write the units, or {learn: {}}" doc:"Nobody publishes the limit. All processes learn together how many units pass in a second, from the calls that the upstream refuses, and send at that rate. 'costs learned' prints what they know. Do not confuse it with 'limit: learn', a limit that answers report, or with 'learn: p95', an estimate of a price."`
+}
+
+// Rate bounds a rate that is learned.
+type Rate struct {
+	From int64 `yaml:"from" range:"1..units" assumed:"2" example:"10" doc:"The units a second that are sent at first. The rate falls to a hundredth of it at most."`
+	To   int64 `yaml:"to" range:"1..1000000" assumed:"100000" example:"500" doc:"The units a second that are never exceeded."`
+	Obey bool  `yaml:"obey" doc:"Wait each time as long as a refusal asks for. Otherwise such waits are tested before they are believed, because some upstreams name a time that is not true."`
 }
 
 // Lease says how processes take units of a pool in blocks.

@@ -31,6 +31,7 @@ type State struct {
 	Latest window.Instant `json:"at"`    // the latest instant seen
 	Began  window.Instant `json:"began"` // when the first call was asked for
 	Total  float64        `json:"total"` // units that were accepted
+	Idle   float64        `json:"idle"`  // seconds in which no call waited for the rate
 	Said   int64          `json:"said"`  // calls that were refused
 
 	Next   window.Instant `json:"next"`   // the earliest instant of the next call
@@ -66,12 +67,14 @@ type State struct {
 type Sent struct {
 	At    window.Instant `json:"t"`
 	Units float64        `json:"u"`
+	Free  bool           `json:"f,omitempty"` // the rate did not hold it back
 }
 
 // End is the end of an episode.
 type End struct {
 	At    window.Instant `json:"t"`
 	Total float64        `json:"n"`
+	Idle  float64        `json:"i,omitempty"`
 }
 
 // Trust says whether the waits that an upstream names were true.
@@ -96,6 +99,8 @@ const (
 	slowest = 100
 	// young is how many episodes it takes until refusals are as rare as they are to be.
 	young = 8
+	// idle is how long nobody asks until the time counts as idle, at high rates.
+	idle = 100 * time.Millisecond
 	// perRefusal is the share of calls that the rule accepts to be refused.
 	perRefusal = .0024
 )
@@ -112,16 +117,23 @@ func (s *State) Send(b Bounds, now window.Instant, units float64) (sent window.I
 		case now < s.After:
 			return 0, s.After.Sub(now)
 		}
-		s.Probe = s.sent(now, units)
+		s.Probe = s.sent(now, units, false)
 		return s.Probe, 0
 	}
 	if now < s.Next {
 		return 0, s.Next.Sub(now)
 	}
 	rate := s.RateNow(b)
+	// A demand below the rate says nothing about the limit: its calls do not raise the rate, and its
+	// pauses do not lower what is measured.
+	rest := now.Sub(s.Next)
+	free := s.Next != 0 && rest > max(seconds(2/rate), idle)
+	if free {
+		s.Idle += rest.Seconds()
+	}
 	s.Next = max(s.Next, later(now, -.5/rate))
 	s.Next = later(s.Next, units/rate)
-	return s.sent(now, units), 0
+	return s.sent(now, units, free), 0
 }
 
 // enter brings the state to an instant: time does not move back. A clock that was set back by more
@@ -168,14 +180,14 @@ func (s *State) patience() time.Duration {
 	return min(max(seconds(s.Slow/4), 10*time.Millisecond), time.Second)
 }
 
-func (s *State) sent(now window.Instant, units float64) window.Instant {
+func (s *State) sent(now window.Instant, units float64, free bool) window.Instant {
 	if n := len(s.Flight); n > 0 && s.Flight[n-1].At >= now {
 		now = s.Flight[n-1].At + 1 // no two are alike
 	}
 	if len(s.Flight) >= maxFlight {
 		s.Flight = slices.Delete(s.Flight, 0, len(s.Flight)-maxFlight+1)
 	}
-	s.Flight = append(s.Flight, Sent{now, units})
+	s.Flight = append(s.Flight, Sent{now, units, free})
 	return now
 }
 
@@ -197,15 +209,15 @@ func (s *State) RateNow(b Bounds) float64 {
 	return min(max(rate, b.From/slowest), max(b.To, b.From))
 }
 
-// answered takes a call out of those in flight, and reports its units and whether it was known.
-func (s *State) answered(sent window.Instant) (units float64, known bool) {
+// answered takes a call out of those in flight, and reports whether it was known.
+func (s *State) answered(sent window.Instant) (f Sent, known bool) {
 	i := slices.IndexFunc(s.Flight, func(f Sent) bool { return f.At == sent })
 	if i < 0 {
-		return 0, false
+		return f, false
 	}
-	units = s.Flight[i].Units
+	f = s.Flight[i]
 	s.Flight = slices.Delete(s.Flight, i, i+1)
-	return units, true
+	return f, true
 }
 
 // took notes how long a call took.
@@ -217,22 +229,25 @@ func (s *State) took(sent, now window.Instant) {
 // Unsent says that a call was never sent.
 func (s *State) Unsent(b Bounds, sent, now window.Instant) {
 	s.enter(now)
-	units, known := s.answered(sent)
+	f, known := s.answered(sent)
 	if sent == s.Probe {
 		s.Probe = 0
 	}
 	if known && s.Open == 0 {
-		s.Next = later(s.Next, -units/s.RateNow(b))
+		s.Next = later(s.Next, -f.Units/s.RateNow(b))
 	}
 }
 
 // Accepted says that the upstream has accepted a call.
 func (s *State) Accepted(b Bounds, sent, now window.Instant, units float64) {
 	now = s.enter(now)
-	if _, known := s.answered(sent); known {
+	f, known := s.answered(sent)
+	if known {
 		s.took(sent, now)
 	}
-	s.N += units
+	if !f.Free {
+		s.N += units
+	}
 	s.Total += units
 	if s.Open != 0 && sent == s.Probe {
 		s.end(b, now)
@@ -346,7 +361,7 @@ func (s *State) end(b Bounds, now window.Instant) {
 		last = s.Ends[n-1].At
 	}
 	s.Cycle = now.Sub(last).Seconds()
-	s.Ends = append(s.Ends, End{now, s.Total})
+	s.Ends = append(s.Ends, End{now, s.Total, s.Idle})
 	if len(s.Ends) > maxEnds {
 		s.Ends = slices.Delete(s.Ends, 0, len(s.Ends)-maxEnds)
 	}
@@ -372,7 +387,7 @@ func (s *State) measured(now window.Instant) (rate, accepted float64) {
 		until = s.No
 	}
 	accepted = s.Total - from.Total
-	return accepted / max(until.Sub(from.At).Seconds(), .001), accepted
+	return accepted / max(until.Sub(from.At).Seconds()-(s.Idle-from.Idle), .001), accepted
 }
 
 // careful falls farther, and waits longer at first, the sooner the refusal came.
@@ -402,7 +417,7 @@ func (s *State) drop(now window.Instant) {
 		return
 	}
 	if n >= 0 {
-		local := (s.Total - s.Ends[n].Total) / max(now.Sub(s.Ends[n].At).Seconds(), .001)
+		local := (s.Total - s.Ends[n].Total) / max(now.Sub(s.Ends[n].At).Seconds()-(s.Idle-s.Ends[n].Idle), .001)
 		s.Rate = min(s.Rate, max(2*local, s.Rate/4))
 	}
 	s.Gap, s.Back, s.Young, s.Avg = 3, max(s.Back, .1), 1, min(s.Avg, 4)
