@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,7 +14,8 @@ import (
 
 // Block shuts a pool for every process until a time: the upstream said no, or with a
 // reason [ByHand] a person did. The later of two blocks stands, and it opens by itself. Then
-// one call of each process goes first: see [Reservation.Answered].
+// one call of each process goes first: see [Reservation.Answered]. A pool whose limit is learned is
+// not shut by an upstream: its rate falls instead. See [Reservation.Refused].
 func (l *Ledger) Block(ctx context.Context, pool Pool, until time.Time, reason string) error {
 	if l.current() == nil {
 		return errNotMade
@@ -91,6 +93,13 @@ func (l *Ledger) block(ctx context.Context, pool Pool, b BlockRequest) error {
 		return err
 	}
 	pool, b.Charges = c.Pool, []Charge{c}
+	if lr := l.learner(pool); lr != nil && !b.Open && !strings.HasPrefix(b.Reason, handMark) {
+		named := b.For
+		if !b.Until.IsZero() {
+			named = b.Until.Sub(l.now())
+		}
+		return lr.refused(ctx, l, "", named)
+	}
 	if !b.Open {
 		if b.Reason, err = markReason(b.Reason); err != nil {
 			return err

@@ -72,6 +72,9 @@ func (p *prices) finish(made *price, account accountKey) error {
 	made.slots = slotOf(made.charges) != nil
 	for i := range made.charges {
 		c := &made.charges[i]
+		if _, learned := p.learned[[2]string{c.Pool.Upstream, c.Pool.Name}]; learned {
+			made.learns = true
+		}
 		if made.depends[c.Pool.Name] != nil && (made.keyed == nil || made.keyed[i] == nil) {
 			c.Units = min(c.Units, most(c))
 		}

@@ -40,6 +40,17 @@ func (l *Ledger) drawn(ctx context.Context, h *Hold, c *Call) (*Reservation, err
 	if first := l.shut.enter(c, price.charges, id, l.now()); first != nil {
 		return nil, refusal(c, *first)
 	}
+	if price.learns {
+		before, _, err := l.pace(ctx, c, id, price.charges)
+		if before != nil || err != nil {
+			l.probed(price.charges[0].Pool.Upstream, price.charges[0].Pool.Account, id, false, false)
+		}
+		if before != nil {
+			return nil, refusal(c, *before)
+		} else if err != nil {
+			return nil, nil // reserving meets it again
+		}
+	}
 	taken, late := h.take(l.clock.Now(), c.ID, d, price.charges, false)
 	if late {
 		taken, err = h.takeLate(ctx, c.ID, d, price.charges)

@@ -55,6 +55,7 @@ type Ledger struct {
 	refusals  notBefore
 	line      line
 	heard     heard
+	learning  learning
 	slots     slots
 	limits    keyLimits
 	pending   atomic.Bool  // the journal may have entries

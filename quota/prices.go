@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/pace"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -27,8 +28,9 @@ type prices struct {
 	// requested has the pools, by upstream and name, whose upstream counts what was
 	// requested.
 	requested map[[2]string]bool
-	reported  map[[2]string]bool // the pools that answers report about
-	costs     map[string]*costs  // by upstream
+	reported  map[[2]string]bool        // the pools that answers report about
+	costs     map[string]*costs         // by upstream
+	learned   map[[2]string]pace.Bounds // of the pools, by upstream and name, whose limits are learned
 	// shared has the pools, by upstream, whose reported limits all processes share.
 	shared map[string]*sharedPools
 }
@@ -45,6 +47,7 @@ type price struct {
 	outage  Policy
 	depends map[string]*book.Price // what depends on the call, by pool
 	atEnd   string                 // Token.end: pools whose upstream counts the call when it ends
+	learns  bool                   // the limits of some of the pools are learned
 	slots   bool                   // some of the charges are slots
 	err     error                  // it costs more than is ever admitted
 	adopted []adopted              // limits in charges that are not those of the book
@@ -64,6 +67,7 @@ func newPrices(b *Book, places *places) *prices {
 		reported:  make(map[[2]string]bool),
 		shared:    make(map[string]*sharedPools),
 		costs:     make(map[string]*costs),
+		learned:   boundsOf(b),
 	}
 	for _, u := range b.Upstreams {
 		p.only = u.Name

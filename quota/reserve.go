@@ -12,7 +12,7 @@ import (
 //	Reserve   the owner, the hold that may pay, the price
 //	reserve   limits in place of the price book's; what an outage or mode observe makes of a failure;
 //	          what a grant begins
-//	ask       the journal, remembered refusals, reports of answers, blocks, the store; then each
+//	ask       the journal, remembered refusals, reports of answers, blocks, learned limits, the store; then each
 //	          learns from its answer, and the observer is told
 
 // Reserve takes the units of a call before it is sent. It returns a [Reservation] if they
@@ -121,8 +121,20 @@ func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, price 
 			return nil
 		}
 	}
-	mark, cleared := l.shut.noted.Load(), l.refusals.cleared.Load() // before the store is asked
+	var anew bool
 	var err error
+	if price.learns {
+		var before *Verdict
+		if before, anew, err = l.pace(ctx, c, id, charges); before != nil {
+			*v = *before
+			l.answered(ctx, c, *v, 0)
+		}
+		if before != nil || err != nil {
+			l.probed(first.Upstream, first.Account, id, false, false)
+			return err
+		}
+	}
+	mark, cleared := l.shut.noted.Load(), l.refusals.cleared.Load() // before the store is asked
 	if *v, err = l.store.Reserve(ctx, Request{ID: id, Fresh: fresh, Charges: charges, Labels: c.labels()}); err != nil {
 		l.probed(first.Upstream, first.Account, id, false, false)
 		return l.storeError(ctx, "reserve "+first.String(), err)
@@ -142,6 +154,9 @@ func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, price 
 	}
 	if heard {
 		l.heard.note(v, charges, l.current().reported, l.now())
+	}
+	if anew && v.Repeat { // another process has sent it
+		l.learned(first.Upstream, first.Account, id, wasNotSent, false)
 	}
 	if l.watch != nil {
 		l.answered(ctx, c, *v, l.clock.Now().Sub(began))

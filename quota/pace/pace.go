@@ -63,6 +63,13 @@ type State struct {
 	Tested int64 `json:"tested"` // the number of the episode that tested it last
 }
 
+// Clone returns a copy that shares nothing.
+func (s *State) Clone() State {
+	c := *s
+	c.Flight, c.Ends = slices.Clone(s.Flight), slices.Clone(s.Ends)
+	return c
+}
+
 // Sent is a call in flight.
 type Sent struct {
 	At    window.Instant `json:"t"`
@@ -99,6 +106,8 @@ const (
 	slowest = 100
 	// young is how many episodes it takes until refusals are as rare as they are to be.
 	young = 8
+	// aged is after how long a pause the rate moves fast again.
+	aged = 24 * time.Hour
 	// idle is how long nobody asks until the time counts as idle, at high rates.
 	idle = 100 * time.Millisecond
 	// perRefusal is the share of calls that the rule accepts to be refused.
@@ -141,6 +150,9 @@ func (s *State) Send(b Bounds, now window.Instant, units float64) (sent window.I
 func (s *State) enter(now window.Instant) window.Instant {
 	if s.Began == 0 {
 		s.Began, s.Latest = now, now
+	}
+	if now.Sub(s.Latest) > aged { // the limit may be another one by now
+		s.Young = min(s.Young, 1)
 	}
 	if back := s.Latest.Sub(now); back > time.Minute {
 		s.move(now - s.Latest)

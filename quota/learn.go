@@ -1,0 +1,434 @@
+package quota
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/pace"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// The limit of a pool with quota: {learn: ...} is learned by package pace. What was learned is a note of
+// the store, so all processes share it. A call that is to be sent changes the note before the store is
+// asked for its units, and its answer changes it again. Answers that were accepted go along with
+// the next call, or a moment later. A refusal, and the answer to a probe, are written at once.
+
+// Learned is what was learned of the limit of a pool.
+type Learned struct {
+	Pool     Pool
+	Rate     float64   // units a second that are sent now
+	Measured float64   // units a second that passed; 0: no call was refused yet
+	Refusals int64     // that it was learned from
+	Since    time.Time // when the first call was sent; zero: never
+	At       time.Time // when the rate was measured last; zero: never
+	Refused  bool      // a call was refused, and none has passed since
+}
+
+// learning is what a ledger knows of limits that are learned.
+type learning struct {
+	mu sync.Mutex
+	of map[Pool]*learner
+}
+
+// learner is what a ledger knows of one of them.
+type learner struct {
+	pool   Pool
+	bounds pace.Bounds
+	turn   chan struct{} // one change of the note at a time
+
+	// Who has the turn may use these.
+	state   pace.State
+	version int64
+	read    time.Time     // when the note was read or written last, by the ledger's clock; zero: never
+	ahead   time.Duration // the store's clock minus the ledger's
+
+	mu    sync.Mutex
+	sent  map[string]sentCall // calls of this process that have no answer yet, by their ids
+	told  []told              // that the note does not have
+	timer *time.Timer         // writes them
+}
+
+// sentCall is a call that was sent.
+type sentCall struct {
+	at    window.Instant
+	units int64
+	tells bool // see Call.TellsAnswer
+}
+
+// told is what became of a call.
+type told struct {
+	sentCall
+	by    window.Instant // when it was told
+	as    answer
+	named time.Duration // the wait that a refusal has named
+	owner bool          // the call is known; else somebody has only said that there was a refusal
+}
+
+type answer int
+
+const (
+	wasAccepted answer = iota
+	wasRefused
+	wasNotSent
+)
+
+const (
+	// learnedFresh is how old what is known of a note may be if a call is refused by it.
+	learnedFresh = 100 * time.Millisecond
+	// learnedDelay is how long answers wait at most before they are written.
+	learnedDelay = 250 * time.Millisecond
+	// mostSent is how many calls without an answer are remembered before old ones are forgotten.
+	mostSent = 4096
+	// mostSwaps is how often a note is written again that others have written meanwhile.
+	mostSwaps = 1000
+)
+
+// boundsOf returns the bounds of the pools of a price book whose limits are learned.
+func boundsOf(b *book.Book) map[[2]string]pace.Bounds {
+	all := make(map[[2]string]pace.Bounds)
+	for _, u := range b.Upstreams {
+		for _, p := range u.Pools {
+			if p.Learned != nil {
+				all[[2]string{u.Name, p.Name}] = pace.Bounds{From: float64(p.Learned.From), To: float64(p.Learned.To), Obey: p.Learned.Obey}
+			}
+		}
+	}
+	return all
+}
+
+// learner returns what is known of a pool; nil if its limit is not learned.
+func (l *Ledger) learner(pool Pool) *learner {
+	bounds, learns := l.prices.Load().learned[[2]string{pool.Upstream, pool.Name}]
+	if !learns {
+		return nil
+	}
+	l.learning.mu.Lock()
+	defer l.learning.mu.Unlock()
+	lr := l.learning.of[pool]
+	if lr == nil {
+		lr = &learner{pool: pool, turn: make(chan struct{}, 1), sent: make(map[string]sentCall)}
+		if l.learning.of == nil {
+			l.learning.of = make(map[Pool]*learner)
+		}
+		l.learning.of[pool] = lr
+	}
+	lr.bounds = bounds
+	return lr
+}
+
+// learners returns all pools of an account of which something is known.
+func (k *learning) learners(upstream, account string) (all []*learner) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for pool, lr := range k.of {
+		if pool.Upstream == upstream && pool.Account == account {
+			all = append(all, lr)
+		}
+	}
+	return all
+}
+
+// pace lets a call pass those of its pools whose limits are learned. It returns the verdict of the first one
+// that does not let it pass, and whether the call was let through anew.
+func (l *Ledger) pace(ctx context.Context, c *Call, id string, charges []Charge) (before *Verdict, anew bool, err error) {
+	for i := range charges {
+		lr := l.learner(charges[i].Pool)
+		if lr == nil {
+			continue
+		}
+		v, fresh, err := lr.send(ctx, l, c, id, charges[i].Units)
+		if err != nil || v != nil {
+			l.learned(charges[i].Pool.Upstream, charges[i].Pool.Account, id, wasNotSent, false)
+			return v, false, err
+		}
+		anew = anew || fresh
+	}
+	return nil, anew, nil
+}
+
+// send asks whether a call may be sent now.
+func (lr *learner) send(ctx context.Context, l *Ledger, c *Call, id string, units int64) (before *Verdict, fresh bool, err error) {
+	if lr.has(id) {
+		return nil, false, nil // it is asked for again
+	}
+	var wait time.Duration
+	var episode bool
+	ask := func() error {
+		var sent window.Instant
+		err := lr.change(ctx, l, func(s *pace.State, now window.Instant) bool {
+			sent, wait = s.Send(lr.bounds, now, float64(max(units, 1)))
+			episode = s.Open != 0
+			return wait == 0
+		})
+		if err == nil && wait == 0 {
+			lr.mu.Lock()
+			defer lr.mu.Unlock()
+			if len(lr.sent) >= mostSent { // callers that never say how their calls ended
+				maps.DeleteFunc(lr.sent, func(_ string, c sentCall) bool { return sent.Sub(c.at) > ReceiptLife })
+			}
+			lr.sent[id] = sentCall{sent, max(units, 1), c.TellsAnswer}
+		}
+		return err
+	}
+	if err = ask(); err == nil && wait > 0 && l.clock.Now().Sub(lr.read).Abs() > learnedFresh {
+		lr.read = time.Time{}
+		err = ask()
+	}
+	if err != nil {
+		return nil, false, l.storeError(ctx, "reserve "+lr.pool.String(), err)
+	}
+	if wait == 0 {
+		return nil, true, nil
+	}
+	now := l.now()
+	v := &Verdict{ID: id, Pool: lr.pool, Window: "the learned rate", Units: units, At: now, RetryAfter: wait, RetryAt: now.Add(wait), ResetAt: now.Add(wait)}
+	if v.Reason = "calls are sent at the rate that was learned"; episode {
+		v.Reason = "the upstream has refused a call, and one goes first"
+	}
+	return v, false, nil
+}
+
+// has reports whether a call was sent and has no answer yet.
+func (lr *learner) has(id string) bool {
+	lr.mu.Lock()
+	defer lr.mu.Unlock()
+	_, sent := lr.sent[id]
+	return sent
+}
+
+// change changes the note. What was told is written along. Do says whether it has changed the state;
+// it may be called several times.
+func (lr *learner) change(ctx context.Context, l *Ledger, do func(*pace.State, window.Instant) bool) error {
+	keeper, can := l.store.(NoteKeeper)
+	if !can {
+		return ErrNoNotes
+	}
+	select {
+	case lr.turn <- struct{}{}:
+		defer func() { <-lr.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for range mostSwaps {
+		if lr.read.IsZero() {
+			n, _, err := keeper.SwapNote(ctx, lr.name(), -1, "")
+			if err != nil {
+				return err
+			}
+			lr.saw(n, l.clock.Now())
+		}
+		s, now := lr.state.Clone(), window.At(l.clock.Now().Add(lr.ahead))
+		lr.mu.Lock()
+		all := lr.told
+		lr.mu.Unlock()
+		for i := range all {
+			all[i].tell(&s, lr.bounds)
+		}
+		if !do(&s, now) && len(all) == 0 {
+			return nil
+		}
+		text, err := json.Marshal(&s)
+		if err != nil {
+			return err
+		}
+		n, swapped, err := keeper.SwapNote(ctx, lr.name(), lr.version, string(text))
+		if err != nil {
+			lr.read = time.Time{} // it may have been written
+			return err
+		}
+		if !swapped {
+			lr.saw(n, l.clock.Now())
+			continue
+		}
+		lr.state, lr.version, lr.read = s, n.Version, l.clock.Now()
+		lr.ahead = n.Now.Sub(lr.read)
+		lr.mu.Lock()
+		defer lr.mu.Unlock()
+		lr.told = slices.Delete(lr.told, 0, len(all))
+		return nil
+	}
+	return fmt.Errorf("others have changed what is known of %s %d times meanwhile", lr.pool, mostSwaps)
+}
+
+// name is that of the note.
+func (lr *learner) name() string { return "learned " + lr.pool.String() }
+
+// saw takes a note. One that cannot be read was written by hand, or by a version to come: what
+// it says is learned anew.
+func (lr *learner) saw(n Note, now time.Time) {
+	lr.state, lr.version, lr.read, lr.ahead = readLearned(n.Text), n.Version, now, n.Now.Sub(now)
+}
+
+func readLearned(text string) (s pace.State) {
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		return pace.State{}
+	}
+	return s
+}
+
+// tell tells a state what became of a call.
+func (t *told) tell(s *pace.State, b pace.Bounds) {
+	sent := t.at
+	if !t.owner {
+		if sent = t.by; s.Open != 0 && s.Probe != 0 { // only the probe is under way
+			sent = s.Probe
+		}
+	}
+	switch t.as {
+	case wasAccepted:
+		s.Accepted(b, sent, t.by, float64(t.units))
+	case wasRefused:
+		s.Refused(b, sent, t.by, t.named)
+	case wasNotSent:
+		s.Unsent(b, sent, t.by)
+	}
+}
+
+// learned notes what became of a call in the pools whose limits are learned. Settled is that the call
+// was settled, which says nothing of one whose caller tells the answer itself.
+func (l *Ledger) learned(upstream, account, id string, as answer, settled bool) {
+	if len(l.prices.Load().learned) == 0 || id == "" {
+		return
+	}
+	for _, lr := range l.learning.learners(upstream, account) {
+		lr.hear(l, id, as, settled)
+	}
+}
+
+// hear notes what became of a call.
+func (lr *learner) hear(l *Ledger, id string, as answer, settled bool) {
+	lr.mu.Lock()
+	defer lr.mu.Unlock()
+	c, sent := lr.sent[id]
+	if !sent || settled && c.tells && as == wasAccepted {
+		return
+	}
+	delete(lr.sent, id)
+	lr.note(l, told{sentCall: c, as: as, owner: true})
+}
+
+// note notes what became of a call, to be written a moment later. The caller holds the lock.
+func (lr *learner) note(l *Ledger, t told) {
+	t.by = window.At(l.clock.Now().Add(lr.ahead))
+	lr.told = append(lr.told, t)
+	delay := learnedDelay
+	if lr.state.Open != 0 {
+		delay = 0 // others wait for it
+	}
+	if lr.timer == nil {
+		lr.timer = time.AfterFunc(delay, func() { lr.write(l) })
+	} else if delay == 0 {
+		lr.timer.Reset(0)
+	}
+}
+
+// write writes what was told. If it fails, it goes along with the next call.
+func (lr *learner) write(l *Ledger) {
+	ctx, cancel := context.WithTimeout(context.Background(), l.timeout)
+	defer cancel()
+	lr.mu.Lock()
+	lr.timer = nil
+	lr.mu.Unlock()
+	_ = lr.change(ctx, l, nothing) // the next call meets the same fault
+}
+
+// nothing changes nothing but what was told.
+func nothing(*pace.State, window.Instant) bool { return false }
+
+// refused notes that the upstream has refused a call, and writes it at once.
+func (lr *learner) refused(ctx context.Context, l *Ledger, id string, named time.Duration) error {
+	lr.mu.Lock()
+	c, sent := lr.sent[id]
+	delete(lr.sent, id)
+	lr.note(l, told{sentCall: c, as: wasRefused, named: named, owner: sent})
+	lr.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timeout)
+	defer cancel()
+	if err := lr.change(ctx, l, nothing); err != nil {
+		return l.storeError(ctx, "note a refusal of "+lr.pool.String(), err)
+	}
+	return nil
+}
+
+// Refused tells the ledger that the upstream has refused the call for want of a pool's units. Named is how
+// long to wait by its answer, or 0. It returns false for a pool whose limit is not learned: block that
+// one instead.
+func (r *Reservation) Refused(ctx context.Context, pool Pool, named time.Duration) (learns bool, err error) {
+	if !r.made() {
+		return false, BadInput("refused: this reservation was not made by a ledger: see Ledger.Reserve")
+	}
+	lr := r.ledger.learner(pool)
+	if lr == nil {
+		return false, nil
+	}
+	return true, lr.refused(ctx, r.ledger, r.ID, named)
+}
+
+// Learned returns what was learned of the limits that nobody publishes. A name of an upstream or account
+// selects its pools; an empty one selects all.
+func (v View) Learned(ctx context.Context, upstream, account string) (all []Learned, err error) {
+	l := v.ledger
+	p := l.current()
+	if p == nil {
+		return nil, errNotMade
+	}
+	for _, key := range p.accountKeys(upstream, account) {
+		for of := range p.learned {
+			if of[0] != key.upstream {
+				continue
+			}
+			lr := &learner{pool: Pool{Upstream: of[0], Account: key.account, Name: of[1]}, bounds: p.learned[of]}
+			keeper, can := l.store.(NoteKeeper)
+			if !can {
+				return nil, ErrNoNotes
+			}
+			n, _, err := keeper.SwapNote(ctx, lr.name(), -1, "")
+			if err != nil {
+				return nil, l.storeError(ctx, "read what was learned of "+lr.pool.String(), err)
+			}
+			all = append(all, lr.found(n))
+		}
+	}
+	slices.SortFunc(all, func(a, b Learned) int { return strings.Compare(a.Pool.String(), b.Pool.String()) })
+	return all, nil
+}
+
+func (lr *learner) found(n Note) Learned {
+	s := readLearned(n.Text)
+	k := Learned{Pool: lr.pool, Rate: s.RateNow(lr.bounds), Measured: s.Rate, Refusals: s.Said, Refused: s.Open != 0}
+	if s.Began != 0 {
+		k.Since = s.Began.Time()
+	}
+	if n := len(s.Ends); n > 0 {
+		k.At = s.Ends[n-1].At.Time()
+	}
+	return k
+}
+
+// Forget forgets what was learned of the limit of a pool, for all processes.
+func (a Admin) Forget(ctx context.Context, pool Pool) error {
+	l := a.ledger
+	c, err := l.current().pool(pool)
+	if err != nil {
+		return err
+	}
+	lr := l.learner(c.Pool)
+	if lr == nil {
+		return BadInput("forget %s: its limit is that of the price book, and is not learned", c.Pool)
+	}
+	err = lr.change(ctx, l, func(s *pace.State, _ window.Instant) bool {
+		*s = pace.State{}
+		return true
+	})
+	if err != nil {
+		return l.storeError(ctx, "forget what was learned of "+c.Pool.String(), err)
+	}
+	return nil
+}

@@ -1,0 +1,262 @@
+package quota_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/memstore"
+)
+
+const learnedBook = `
+revision: 1
+upstreams:
+  shop:
+    pools:
+      calls: {quota: {learn: {from: 2, to: 1000}}}
+      daily: {quota: 100000, windows: [{per: day}]}
+    methods:
+      get: {charge: {calls: 1, daily: 1}}
+`
+
+// learnedRig sends calls of several processes to an upstream with a limit that nobody knows.
+type learnedRig struct {
+	t        *testing.T
+	clock    *quota.SimClock
+	store    quota.Store
+	ledgers  []*quota.Ledger
+	takes    func(time.Time) bool
+	flying   []learnedCall
+	next     []time.Time // when each process asks again
+	accepted int
+	refused  int
+}
+
+type learnedCall struct {
+	r    *quota.Reservation
+	ends time.Time
+	ok   bool
+}
+
+func newLearnedRig(t *testing.T, text string, processes int) *learnedRig {
+	r := &learnedRig{t: t, clock: quota.NewSimClock(time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)), next: make([]time.Time, processes)}
+	r.store = memstore.New(&memstore.Options{Clock: r.clock})
+	r.restart(text)
+	return r
+}
+
+// restart ends all processes, and begins others on the same store.
+func (r *learnedRig) restart(text string) {
+	b, err := book.Parse("costs.yaml", []byte(text), nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.ledgers, r.flying = nil, nil
+	for range r.next {
+		l, err := quota.New(b, r.store, &quota.Options{Clock: r.clock})
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		r.ledgers = append(r.ledgers, l)
+	}
+}
+
+// run sends as much as the ledgers let through, for a while.
+func (r *learnedRig) run(d time.Duration) {
+	r.accepted, r.refused = 0, 0
+	ctx := r.t.Context()
+	for until := r.clock.Now().Add(d); r.clock.Now().Before(until); r.clock.Advance(10 * time.Millisecond) {
+		now := r.clock.Now()
+		left := r.flying[:0]
+		for _, c := range r.flying {
+			switch {
+			case c.ends.After(now):
+				left = append(left, c)
+			case c.ok:
+				r.accepted++
+				c.r.Answered()
+			default:
+				r.refused++
+				if learns, err := c.r.Refused(ctx, quota.Pool{Upstream: "shop", Account: "default", Name: "calls"}, 0); err != nil || !learns {
+					r.t.Fatal(learns, err)
+				}
+			}
+		}
+		r.flying = left
+		for i, l := range r.ledgers {
+			for !r.next[i].After(now) {
+				grant, err := l.Reserve(ctx, quota.Call{Method: "get", TellsAnswer: true})
+				var refused *quota.RefusedError
+				if errors.As(err, &refused) {
+					r.next[i] = now.Add(refused.RetryAfter)
+					break
+				} else if err != nil {
+					r.t.Fatal(err)
+				}
+				r.flying = append(r.flying, learnedCall{grant, now.Add(100 * time.Millisecond), r.takes(now)})
+			}
+		}
+	}
+}
+
+// perMinute is an upstream that takes so many calls in each minute of the clock.
+func perMinute(limit *int) func(time.Time) bool {
+	used, minute := 0, time.Time{}
+	return func(at time.Time) bool {
+		if m := at.Truncate(time.Minute); m != minute {
+			minute, used = m, 0
+		}
+		used++
+		return used <= *limit
+	}
+}
+
+// Processes that share a store learn a limit together, and those that come later know it.
+func TestProcessesLearnALimitTogether(t *testing.T) {
+	limit := 600
+	r := newLearnedRig(t, learnedBook, 3)
+	r.takes = perMinute(&limit)
+	check := func(what string, minutes int) {
+		t.Helper()
+		if share := float64(r.accepted) / float64(minutes*limit); share < .9 || share > 1.02 {
+			t.Errorf("%s: %.3f of the limit was used, want .9 to 1.02", what, share)
+		}
+		if r.refused > r.accepted/50 {
+			t.Errorf("%s: %d calls were refused beside %d", what, r.refused, r.accepted)
+		}
+	}
+	r.run(10 * time.Minute)
+	r.run(10 * time.Minute)
+	check("after ten minutes", 10)
+	r.restart(learnedBook)
+	r.run(10 * time.Minute)
+	check("after a restart", 10)
+	limit = 300
+	r.run(10 * time.Minute)
+	r.run(10 * time.Minute)
+	check("after the limit has fallen", 10)
+
+	all, err := r.ledgers[0].View().Learned(t.Context(), "", "")
+	if err != nil || len(all) != 1 {
+		t.Fatal(all, err)
+	}
+	if k := all[0]; k.Rate < 4 || k.Rate > 6 || k.Refusals == 0 || k.Since.IsZero() || k.At.IsZero() {
+		t.Errorf("learned is %+v, want a rate of about 5", k)
+	}
+	if err := r.ledgers[1].Admin().Forget(t.Context(), all[0].Pool); err != nil {
+		t.Fatal(err)
+	}
+	if all, err = r.ledgers[0].View().Learned(t.Context(), "", ""); err != nil || all[0].Rate != 2 || all[0].Refusals != 0 {
+		t.Errorf("after it was forgotten: %+v %v, want the rate at first", all, err)
+	}
+	usage, err := r.ledgers[0].View().Usage(t.Context(), "shop", "")
+	if err != nil || usage[1].Allowances[0].Used == 0 {
+		t.Errorf("the published pool beside it counts nothing: %+v %v", usage, err)
+	}
+}
+
+// A published limit beside the learned one holds, too.
+func TestALearnedLimitBesideAPublishedOne(t *testing.T) {
+	r := newLearnedRig(t, `
+revision: 1
+upstreams:
+  shop:
+    pools:
+      calls: {quota: {learn: {from: 100}}, windows: [{per: 10m, quota: 50}]}
+    methods:
+      get: {pool: calls, cost: 1}
+`, 2)
+	r.takes = func(time.Time) bool { return true }
+	r.run(9 * time.Minute)
+	if r.accepted != 50 {
+		t.Errorf("%d calls were sent, want the 50 that the book allows", r.accepted)
+	}
+}
+
+// A refusal of a block's form is one that lowers the rate; a person's block shuts the pool.
+func TestBlocksOfALearnedPool(t *testing.T) {
+	r := newLearnedRig(t, learnedBook, 1)
+	l, pool, ctx := r.ledgers[0], quota.Pool{Upstream: "shop", Account: "default", Name: "calls"}, t.Context()
+	reserve := func() (*quota.Reservation, error) { return l.Reserve(ctx, quota.Call{Method: "get"}) }
+	first, err := reserve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.BlockFor(ctx, pool, time.Hour, "too many requests"); err != nil {
+		t.Fatal(err)
+	}
+	var refused *quota.RefusedError
+	if _, err := reserve(); !errors.As(err, &refused) || refused.Blocked || refused.RetryAfter > time.Minute {
+		t.Errorf("after a refusal: %v, want one that is not blocked, and soon asks again", err)
+	}
+	first.Answered()
+	r.clock.Advance(time.Minute)
+	probe, err := reserve()
+	if err != nil {
+		t.Fatalf("the probe: %v", err)
+	}
+	if _, err := reserve(); !errors.As(err, &refused) {
+		t.Errorf("beside the probe: %v, want a refusal", err)
+	}
+	if s, err := probe.Release(ctx); err != nil || s.Back == 0 {
+		t.Fatal(s, err)
+	}
+	if probe, err = reserve(); err != nil {
+		t.Fatalf("after a probe that was not sent: %v", err)
+	}
+	probe.Answered()
+	r.clock.Advance(time.Minute)
+	if _, err = reserve(); err != nil {
+		t.Errorf("after the probe has passed: %v", err)
+	}
+	if err := l.BlockFor(ctx, pool, time.Hour, quota.ByHand("maintenance")); err != nil {
+		t.Fatal(err)
+	}
+	r.clock.Advance(time.Minute)
+	if _, err := reserve(); !errors.As(err, &refused) || !refused.Blocked {
+		t.Errorf("a person's block: %v, want it shut", err)
+	}
+}
+
+// Calls that draw from a hold keep to the rate, too.
+func TestAHoldKeepsToTheLearnedRate(t *testing.T) {
+	r := newLearnedRig(t, learnedBook, 1)
+	h, err := r.ledgers[0].Hold(t.Context(), quota.Call{Method: "get"}, 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, drawn := h.Context(t.Context()), 0
+	for range 1000 {
+		if _, err := r.ledgers[0].Reserve(ctx, quota.Call{Method: "get"}); err == nil {
+			drawn++
+		} else if !errors.Is(err, quota.ErrRefused) {
+			t.Fatal(err)
+		}
+		r.clock.Advance(time.Millisecond)
+	}
+	if drawn == 0 || drawn > 4 {
+		t.Errorf("%d calls were drawn in a second, want about 2", drawn)
+	}
+	if err := h.Close(context.WithoutCancel(ctx)); err != nil {
+		t.Error(err)
+	}
+}
+
+// A repeated id passes the rate once.
+func TestARepeatedCallPassesTheRateOnce(t *testing.T) {
+	r := newLearnedRig(t, learnedBook, 2)
+	for i := range 10 {
+		got, err := r.ledgers[i%2].Reserve(t.Context(), quota.Call{Method: "get", ID: "one"})
+		if i == 0 && err != nil || err == nil && got.Repeat != (i > 0) {
+			t.Fatalf("%d: %+v %v", i, got, err)
+		}
+		r.clock.Advance(time.Second)
+	}
+	all, err := r.ledgers[0].View().Learned(t.Context(), "", "")
+	if err != nil || all[0].Refusals != 0 {
+		t.Error(all, err)
+	}
+}
