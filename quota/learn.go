@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -22,13 +21,20 @@ import (
 
 // Learned is what was learned of the limit of a pool.
 type Learned struct {
-	Pool     Pool
 	Rate     float64   // units a second that are sent now
 	Measured float64   // units a second that passed; 0: no call was refused yet
 	Refusals int64     // that it was learned from
 	Since    time.Time // when the first call was sent; zero: never
 	At       time.Time // when the rate was measured last; zero: never
 	Refused  bool      // a call was refused, and none has passed since
+	// Course has what passed in a second, from one refusal to the next, for the last ones.
+	Course []LearnedRate
+}
+
+// LearnedRate is what passed in a second until an instant.
+type LearnedRate struct {
+	At   time.Time
+	Rate float64
 }
 
 // learning is what a ledger knows of limits that are learned.
@@ -371,43 +377,36 @@ func (r *Reservation) Refused(ctx context.Context, pool Pool, named time.Duratio
 	return true, lr.refused(ctx, r.ledger, r.ID, named)
 }
 
-// Learned returns what was learned of the limits that nobody publishes. A name of an upstream or account
-// selects its pools; an empty one selects all.
-func (v View) Learned(ctx context.Context, upstream, account string) (all []Learned, err error) {
-	l := v.ledger
-	p := l.current()
-	if p == nil {
-		return nil, errNotMade
+// lookLearned returns what was learned of the limit of a pool; nil if its limit is not learned.
+func (l *Ledger) lookLearned(ctx context.Context, p *prices, pool Pool) (*Learned, error) {
+	bounds, learns := p.learned[[2]string{pool.Upstream, pool.Name}]
+	if !learns {
+		return nil, nil
 	}
-	for _, key := range p.accountKeys(upstream, account) {
-		for of := range p.learned {
-			if of[0] != key.upstream {
-				continue
-			}
-			lr := &learner{pool: Pool{Upstream: of[0], Account: key.account, Name: of[1]}, bounds: p.learned[of]}
-			keeper, can := l.store.(NoteKeeper)
-			if !can {
-				return nil, ErrNoNotes
-			}
-			n, _, err := keeper.SwapNote(ctx, lr.name(), -1, "")
-			if err != nil {
-				return nil, l.storeError(ctx, "read what was learned of "+lr.pool.String(), err)
-			}
-			all = append(all, lr.found(n))
-		}
+	keeper, can := l.store.(NoteKeeper)
+	if !can {
+		return nil, ErrNoNotes
 	}
-	slices.SortFunc(all, func(a, b Learned) int { return strings.Compare(a.Pool.String(), b.Pool.String()) })
-	return all, nil
+	lr := &learner{pool: pool, bounds: bounds}
+	n, _, err := keeper.SwapNote(ctx, lr.name(), -1, "")
+	if err != nil {
+		return nil, err
+	}
+	return lr.found(n), nil
 }
 
-func (lr *learner) found(n Note) Learned {
+func (lr *learner) found(n Note) *Learned {
 	s := readLearned(n.Text)
-	k := Learned{Pool: lr.pool, Rate: s.RateNow(lr.bounds), Measured: s.Rate, Refusals: s.Said, Refused: s.Open != 0}
+	k := &Learned{Rate: s.RateNow(lr.bounds), Measured: s.Rate, Refusals: s.Said, Refused: s.Open != 0}
 	if s.Began != 0 {
 		k.Since = s.Began.Time()
 	}
-	if n := len(s.Ends); n > 0 {
-		k.At = s.Ends[n-1].At.Time()
+	for i, end := range s.Ends {
+		if k.At = end.At.Time(); i > 0 {
+			if busy := end.At.Sub(s.Ends[i-1].At).Seconds() - (end.Idle - s.Ends[i-1].Idle); busy > 0 {
+				k.Course = append(k.Course, LearnedRate{k.At, (end.Total - s.Ends[i-1].Total) / busy})
+			}
+		}
 	}
 	return k
 }

@@ -18,6 +18,7 @@ type Usage struct {
 	BlockedBy  Blocker       // who shut it
 	Allowances []WindowUsage // the windows, with their quota and headroom of the price book
 	Keys       int           // of a page of a keyed pool: how many keys the pool has
+	Learned    *Learned      // of a pool whose limit is learned; else nil
 }
 
 // WindowUsage is one window of a pool, as ordinary callers see it. Its Spec says what kind
@@ -76,7 +77,11 @@ func (v View) Usage(ctx context.Context, upstream, account string) ([]Usage, err
 		}
 		first := len(all)
 		for i, s := range states {
-			all = append(all, read(charges[i], s, reported))
+			u := read(charges[i], s, reported)
+			if u.Learned, err = l.lookLearned(ctx, p, s.Pool); err != nil {
+				return nil, l.storeError(ctx, "read what was learned of "+s.Pool.String(), err)
+			}
+			all = append(all, u)
 		}
 		for name, k := range keyed {
 			own := *k

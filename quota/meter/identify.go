@@ -35,6 +35,7 @@ type call struct {
 	content  *priced           // nil: its price is fixed
 	upload   *upload           // the request's body, if its beginning was read; else nil
 	keys     map[string]string // of the keyed pools that it charges, by pool
+	granted  *quota.Reservation
 }
 
 // cost returns the cost of the call, summed over all pools. Slots are no units.

@@ -84,7 +84,7 @@ func (t *Transport) shut(ctx context.Context, c *call, no *refusal) {
 	}
 	ctx = context.WithoutCancel(ctx) // other callers need the block even if this one gives up
 	for _, pool := range pools {
-		err := t.block(ctx, pool, no)
+		err := t.block(ctx, c, pool, no)
 		attrs := append(c.attrs(), slog.String("pool", pool.String()), slog.String("rule", no.found), slog.String("reason", no.reason))
 		switch {
 		case no.wait > 0:
@@ -120,10 +120,18 @@ func (no *refusal) pools(c *call) []string {
 	return nil
 }
 
-// block shuts a pool for every process.
-func (t *Transport) block(ctx context.Context, pool quota.Pool, no *refusal) error {
+// block shuts a pool for every process, or lowers the rate of one whose limit is learned.
+func (t *Transport) block(ctx context.Context, c *call, pool quota.Pool, no *refusal) error {
 	ctx, cancel := context.WithTimeout(ctx, blockTimeout)
 	defer cancel()
+	if of := c.upstream.Pools[pool.Name]; of != nil && of.Learned != nil && c.granted != nil {
+		named := no.wait
+		if !no.until.IsZero() {
+			named = no.until.Sub(quota.SystemClock{}.Now())
+		}
+		_, err := c.granted.Refused(ctx, pool, named)
+		return err
+	}
 	switch {
 	case no.wait > 0:
 		return t.ledger.BlockFor(ctx, pool, no.wait, no.reason)

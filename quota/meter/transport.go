@@ -185,6 +185,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	var r *quota.Reservation
 	if err == nil && !c.resumed {
 		r, err = t.reserve(req.Context(), c)
+		c.granted = r
 	}
 	if err != nil {
 		if req.Body != nil {
