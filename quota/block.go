@@ -15,7 +15,8 @@ import (
 // Block shuts a pool for every process until a time: the upstream said no, or with a
 // reason [ByHand] a person did. The later of two blocks stands, and it opens by itself. Then
 // one call of each process goes first: see [Reservation.Answered]. A pool whose limit is learned is
-// not shut by an upstream: its rate falls instead. See [Reservation.Refused].
+// not shut by an upstream: its rate falls instead. See [Reservation.Refused]. Only [Ledger.BlockUntilReset]
+// shuts it, if it has a calendar, too.
 func (l *Ledger) Block(ctx context.Context, pool Pool, until time.Time, reason string) error {
 	if l.current() == nil {
 		return errNotMade
@@ -23,13 +24,30 @@ func (l *Ledger) Block(ctx context.Context, pool Pool, until time.Time, reason s
 	if until.Sub(l.clock.Now()) > maxBlock { // a misread answer must not shut a pool for ever
 		return BadInput("block %s: %s is too far off; a block may last %s at most", pool, until.UTC().Format(time.RFC3339), roundUp(maxBlock))
 	}
+	if lr := l.lowers(pool, reason); lr != nil {
+		return lr.refused(ctx, l, "", until.Sub(l.now()))
+	}
 	return l.block(ctx, pool, BlockRequest{Until: until, Reason: reason})
 }
 
 // BlockFor shuts a pool for a while, counted by the store's clock: what a
 // Retry-After asks for.
 func (l *Ledger) BlockFor(ctx context.Context, pool Pool, d time.Duration, reason string) error {
+	if lr := l.lowers(pool, reason); lr != nil {
+		return lr.refused(ctx, l, "", d)
+	}
 	return l.block(ctx, pool, BlockRequest{For: d, Reason: reason})
+}
+
+// lowers returns what is known of a pool if a refusal lowers its rate, and does not shut it.
+func (l *Ledger) lowers(pool Pool, reason string) *learner {
+	if strings.HasPrefix(reason, handMark) || l.current() == nil {
+		return nil
+	}
+	if pool.Account == "" {
+		pool.Account = DefaultAccount
+	}
+	return l.learner(pool)
 }
 
 // These say how long a pool is shut by a refusal that names no time.
@@ -54,7 +72,11 @@ func (l *Ledger) BlockUntilReset(ctx context.Context, pool Pool, reason string) 
 	}
 	now := window.At(l.now())
 	until := now.Add(blockWithoutReset)
-	if spec, ok := resets(c.Windows); ok {
+	spec, ok := resets(c.Windows)
+	if lr := l.lowers(pool, reason); lr != nil && !ok {
+		return lr.refused(ctx, l, "", 0)
+	}
+	if ok {
 		start, end := spec.Bounds(now)
 		until = end
 		if grace := start.Add(graceAfterReset); now < grace && grace < end {
@@ -93,13 +115,6 @@ func (l *Ledger) block(ctx context.Context, pool Pool, b BlockRequest) error {
 		return err
 	}
 	pool, b.Charges = c.Pool, []Charge{c}
-	if lr := l.learner(pool); lr != nil && !b.Open && !strings.HasPrefix(b.Reason, handMark) {
-		named := b.For
-		if !b.Until.IsZero() {
-			named = b.Until.Sub(l.now())
-		}
-		return lr.refused(ctx, l, "", named)
-	}
 	if !b.Open {
 		if b.Reason, err = markReason(b.Reason); err != nil {
 			return err

@@ -124,7 +124,7 @@ func (no *refusal) pools(c *call) []string {
 func (t *Transport) block(ctx context.Context, c *call, pool quota.Pool, no *refusal) error {
 	ctx, cancel := context.WithTimeout(ctx, blockTimeout)
 	defer cancel()
-	if of := c.upstream.Pools[pool.Name]; of != nil && of.Learned != nil && c.granted != nil {
+	if of := c.upstream.Pools[pool.Name]; of != nil && of.Learned != nil && c.granted != nil && no.rule.Until != book.UntilReset {
 		named := no.wait
 		if !no.until.IsZero() {
 			named = no.until.Sub(quota.SystemClock{}.Now())

@@ -41,10 +41,12 @@ enforces its own quota. No request leaves the machine, and no real unit is spent
 page /__counts shows the counts so far. The sandbox prints them when it ends.
 
 To rehearse a bad day, let calls fail, wait, or be refused for their key. A call that
-fails is charged all the same.`,
+fails is charged all the same. With --hidden-limit, it has a limit that no answer names. To
+see it learned, use a price book with quota: {learn: ...}; the sandbox prints one.`,
 		Example: `  ingestor sandbox
   ingestor sandbox --listen 127.0.0.1:8092 --quota 100
   ingestor sandbox --fail 5% --delay 2s
+  ingestor sandbox --hidden-limit 600/1m
   ingestor sandbox --listen 127.0.0.1:0      choose a free port`,
 		Args: console.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -56,6 +58,9 @@ fails is charged all the same.`,
 				return err
 			}
 			sim := youtubesim.New(o)
+			if trouble.hidden != "" {
+				fmt.Fprint(a.Stdout, hiddenCosts)
+			}
 			return serveSandbox(cmd.Context(), a, sim, trouble.slow(sim), listen)
 		},
 	})
@@ -64,15 +69,31 @@ fails is charged all the same.`,
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "`number` from which all data is generated")
 	cmd.Flags().StringVar(&trouble.fail, "fail", "0%", "`share` of the calls that end with status 503, such as 5%")
 	cmd.Flags().DurationVar(&trouble.delay, "delay", 0, "`time` that each answer takes longer")
+	cmd.Flags().StringVar(&trouble.hidden, "hidden-limit", "", "`limit` that no answer names, such as 600/1m: calls in any such time")
 	cmd.Flags().BoolVar(&trouble.rejectKey, "reject-key", false, "refuse every key, as if it were deleted")
 	return cmd
 }
+
+// hiddenCosts is a price book that learns the hidden limit.
+const hiddenCosts = `# A price book that learns the hidden limit. Put it into learn.yaml, and use it with --costs learn.yaml.
+# extends: builtin
+# revision: 100
+# upstreams:
+#   youtube:
+#     pools:
+#       units:
+#         headroom: null
+#         quota: {learn: {from: 5}}
+#         windows: [{per: day, zone: America/Los_Angeles, quota: 10000}]
+
+`
 
 // trouble is what goes wrong in a sandbox.
 type trouble struct {
 	fail      string
 	delay     time.Duration
 	rejectKey bool
+	hidden    string
 }
 
 // add adds the faults to those of a simulator. The seed decides which calls fail.
@@ -88,10 +109,32 @@ func (t *trouble) add(o *youtubesim.Options) error {
 		random := rand.New(rand.NewPCG(o.Seed, 0)) //nolint:gosec // it is to be the same again; the simulator asks one call at a time
 		o.Faults = append(o.Faults, youtubesim.Fault{Do: youtubesim.Answer, Match: func(*http.Request) bool { return 100*random.Float64() < share }})
 	}
+	if t.hidden != "" {
+		limit, per, _ := strings.Cut(t.hidden, "/")
+		most, err := strconv.Atoi(limit)
+		window, failed := time.ParseDuration(per)
+		if err != nil || failed != nil || most < 1 || most > 1_000_000 || window <= 0 {
+			return console.Usage("--hidden-limit: %q is not a limit; write the calls and the time, such as 600/1m", t.hidden)
+		}
+		o.Faults = append(o.Faults, youtubesim.Fault{Do: youtubesim.Refuse, Refusal: youtubesim.PerMinute, Match: hiddenLimit(most, window)})
+	}
 	if t.rejectKey {
 		o.Keys = map[string]youtubesim.Key{}
 	}
 	return nil
+}
+
+// hiddenLimit matches the calls beyond a limit. The simulator asks one call at a time.
+func hiddenLimit(most int, window time.Duration) func(*http.Request) bool {
+	passed, next := make([]time.Time, most), 0 // the last calls that passed, the oldest at next
+	return func(*http.Request) bool {
+		now := quota.SystemClock{}.Now()
+		if now.Sub(passed[next]) < window {
+			return true
+		}
+		passed[next], next = now, (next+1)%most
+		return false
+	}
 }
 
 // slow answers later, also what fails.

@@ -43,12 +43,15 @@ func TestTrouble(t *testing.T) {
 	if n := failed(trouble{fail: "0%", rejectKey: true}); n != calls {
 		t.Errorf("%d of %d calls are refused for their key, want all", n, calls)
 	}
+	if n := failed(trouble{fail: "0%", hidden: "100/1h"}); n != calls-100 {
+		t.Errorf("%d of %d calls are refused by a hidden limit of 100, want all others", n, calls)
+	}
 	began := time.Now()
 	failed(trouble{fail: "50%", delay: time.Millisecond})
 	if took := time.Since(began); took < calls*time.Millisecond {
 		t.Errorf("%d calls took %s", calls, took)
 	}
-	for _, wrong := range []trouble{{fail: "5"}, {fail: "x%"}, {fail: "101%"}, {fail: "-1%"}, {fail: "0%", delay: -1}} {
+	for _, wrong := range []trouble{{fail: "5"}, {fail: "x%"}, {fail: "101%"}, {fail: "-1%"}, {fail: "0%", delay: -1}, {fail: "0%", hidden: "600"}, {fail: "0%", hidden: "0/1m"}, {fail: "0%", hidden: "5/soon"}} {
 		if err := wrong.add(&youtubesim.Options{}); err == nil {
 			t.Errorf("%+v is accepted", wrong)
 		}

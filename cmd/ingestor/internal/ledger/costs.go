@@ -79,7 +79,7 @@ call reserves, what its answer settles, and what answers tell about the limits.`
 		c.Flags().BoolVar(&diff, "diff", false, "show only the differences from the book that it extends")
 	}
 	cmd.RunE = show.RunE
-	cmd.AddCommand(show, listCostsCommand(a), factsCommand(a), tryCommand(a))
+	cmd.AddCommand(show, listCostsCommand(a), factsCommand(a), learnedCommand(a), tryCommand(a))
 	return cmd
 }
 

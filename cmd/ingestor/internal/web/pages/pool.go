@@ -21,6 +21,8 @@ type poolSection struct {
 	Line     *windowRow // the window of which the least is left
 	Windows  []windowRow
 	Grant    string        // the quota and the headroom, in words
+	Learned  string        // what was learned of its limit
+	Course   template.HTML // how that changed
 	Said     string        // what the upstream said when it blocked the pool
 	Hours    template.HTML // the chart for a wide screen
 	Narrow   template.HTML // the chart for a narrow screen
@@ -146,6 +148,9 @@ func (s *state) poolSection(u *quota.Usage, by grouping, v *verdict.Verdict) poo
 		if w.Reported > 0 {
 			p.Grant += "; the upstream reports " + view.Number(w.Reported)
 		}
+	}
+	if u.Learned != nil {
+		p.Learned, p.Course = view.Pools([]quota.Usage{*u})[0].Learned.Words(), drawLearned(u.Learned)
 	}
 	pool := url.Values{"pool": {pageOf(u.Pool)}}.Encode()
 	p.History, p.CSV = "/history?"+pool, "/csv/history?by="+string(by)+"&range=24h&"+pool

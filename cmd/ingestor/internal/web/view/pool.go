@@ -1,6 +1,7 @@
 package view
 
 import (
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,7 +19,51 @@ type Pool struct {
 	Reason    string        `json:"reason,omitempty"`
 	Windows   []Window      `json:"windows"`
 	Keys      int           `json:"keys,omitempty"` // of a key of a pool: how many keys the pool has
+	Learned   *Learned      `json:"learned,omitempty"`
 	LedgerAt  time.Time     `json:"ledger_time"`
+}
+
+// Learned is what was learned of the limit of a pool.
+type Learned struct {
+	Rate       float64    `json:"rate"`     // units a second that are sent now
+	Measured   float64    `json:"measured"` // units a second that passed; 0: no call was refused yet
+	Refusals   int64      `json:"refusals"`
+	Since      *time.Time `json:"since"`
+	MeasuredAt *time.Time `json:"measured_at"`
+	Refused    bool       `json:"refused,omitempty"` // a call was refused, and none has passed since
+}
+
+// Words says what was learned.
+func (l *Learned) Words() string {
+	switch {
+	case l.Since == nil:
+		return "nothing learned yet: it begins with " + Rate(l.Rate)
+	case l.Refusals == 0:
+		return "nothing learned yet: no call was refused; sending " + Rate(l.Rate)
+	case l.Measured == 0 || l.MeasuredAt == nil:
+		return "a call was refused, and none has passed since"
+	}
+	text := "learned: about " + Rate(l.Measured) + ", from " + Number(l.Refusals) + " refusals"
+	if l.Refusals == 1 {
+		text = strings.TrimSuffix(text, "s")
+	}
+	if l.Refused {
+		return text + "; a call was refused, and one goes first"
+	}
+	return text + "; sending " + Rate(l.Rate)
+}
+
+// Rate is a rate for people: "9.8 a second", "0.5 a minute".
+func Rate(perSecond float64) string {
+	for _, unit := range []struct {
+		name string
+		rate float64
+	}{{"second", perSecond}, {"minute", 60 * perSecond}, {"hour", 3600 * perSecond}} {
+		if unit.rate >= 1 {
+			return strconv.FormatFloat(unit.rate, 'f', max(0, 1-int(unit.rate)/100), 64) + " a " + unit.name
+		}
+	}
+	return strconv.FormatFloat(86400*perSecond, 'f', 1, 64) + " a day"
 }
 
 // Window is the state of a window of a pool.
@@ -53,6 +98,15 @@ func pool(u quota.Usage) Pool {
 		p.Blocked, p.BlockedBy, p.Reason = Instant(u.Blocked), u.BlockedBy, u.Reason
 	}
 	clean(&p.Pool, &p.Reason)
+	if k := u.Learned; k != nil {
+		p.Learned = &Learned{Rate: k.Rate, Measured: k.Measured, Refusals: k.Refusals, Refused: k.Refused}
+		if !k.Since.IsZero() {
+			p.Learned.Since = Instant(k.Since)
+		}
+		if !k.At.IsZero() {
+			p.Learned.MeasuredAt = Instant(k.At)
+		}
+	}
 	for _, w := range u.Allowances {
 		v := Window{
 			Window: w.Window, Spec: w.Spec, Used: w.Used, Limit: w.Limit, Remaining: w.Remaining,
