@@ -2,6 +2,7 @@ package quota
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -42,6 +43,34 @@ func CheckNote(name string, version int64, text string) error {
 		return BadInput("a note must be text in UTF-8")
 	case len(text) > MaxNote:
 		return BadInput("a note takes at most %d bytes, not %d", MaxNote, len(text))
+	}
+	return nil
+}
+
+// Note changes a note that the processes of a ledger share. Change gets its text, and returns the new one,
+// and whether to write it. It is called again if another process has written meanwhile. Names begin
+// with what the note is for, and a space.
+func (l *Ledger) Note(ctx context.Context, name string, change func(text string) (string, bool)) error {
+	if l.current() == nil {
+		return errNotMade
+	}
+	keeper, can := l.store.(NoteKeeper)
+	if !can {
+		return ErrNoNotes
+	}
+	n, done, err := keeper.SwapNote(ctx, name, -1, "")
+	for tries := 0; err == nil && !done && tries < mostSwaps; tries++ {
+		text, write := change(n.Text)
+		if !write {
+			return nil
+		}
+		n, done, err = keeper.SwapNote(ctx, name, n.Version, text)
+	}
+	if err == nil && !done {
+		err = errors.New("others have written it each time")
+	}
+	if err != nil {
+		return l.storeError(ctx, "write the note "+name, err)
 	}
 	return nil
 }

@@ -194,7 +194,7 @@ func (a *answer) end(eof bool) {
 		a.reading.End(eof)
 		a.c.content.plan.Actual(a.reading, units, func(pool string, cost int64, learn bool) {
 			if learn {
-				a.t.memory.learn(a.c.costOf(pool), cost)
+				a.t.tellCosts(a.c.costOf(pool), cost)
 			}
 		})
 	}

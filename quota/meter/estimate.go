@@ -119,6 +119,7 @@ func (t *Transport) price(c *call, req *http.Request) error {
 		c.keys = plan.Keys(r)
 		if plan.Priced {
 			c.content = &priced{plan: plan, estimate: plan.Estimate(r, func(pool string, share int) (int64, bool) {
+				t.hearCosts(req.Context(), c.costOf(pool))
 				return t.memory.recall(c.costOf(pool), share)
 			})}
 		}

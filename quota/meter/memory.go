@@ -32,11 +32,12 @@ func (c *call) costOf(pool string) costOf {
 
 // memory remembers what recent calls have cost.
 type memory struct {
-	mu    sync.Mutex
-	costs map[costOf]*recent
-	file  string // "" keeps nothing across restarts
-	saved time.Time
-	dirty bool
+	mu     sync.Mutex
+	costs  map[costOf]*recent
+	shared map[costOf]*sharedCosts // by method
+	file   string                  // "" keeps nothing across restarts
+	saved  time.Time
+	dirty  bool
 }
 
 // memoryFile is the file of a memory.

@@ -126,7 +126,7 @@ func New(ledger *quota.Ledger, o *Options) (*Transport, error) {
 }
 
 // Flush waits for the work that goes on behind the callers' backs: calls whose answers have
-// ended are settled, and pools are shut. Then it writes [Options].Memory, and the units of
+// ended are settled, and pools are shut. Then it writes [Options].Memory, what calls have cost, and the units of
 // others that answers have reported. Call it before the program ends; otherwise the last
 // calls keep their estimates.
 func (t *Transport) Flush(ctx context.Context) error {
@@ -138,6 +138,7 @@ func (t *Transport) Flush(ctx context.Context) error {
 			return err
 		}
 	}
+	t.shareAllCosts(ctx)
 	return errors.Join(t.ledger.Flush(ctx), t.memory.save())
 }
 

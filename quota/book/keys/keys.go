@@ -255,7 +255,7 @@ type Source struct {
 	Min     int64            `yaml:"min" range:"0..units" example:"1" doc:"The least that the result may be."`
 	Max     *int64           `yaml:"max" range:"0..units" example:"50" doc:"The most that it may be."`
 	Default Fallback         `yaml:"default" is:"phrase" range:"0..units" example:"4096|other" doc:"The value to use if it is missing or cannot be read. An estimate needs a number, or 'first'. A name may have a text."`
-	Learn   string           `yaml:"learn" words:"p50|p75|p90|p95|p99" doc:"For estimates only. It reserves as much as this share of the method's recent calls needed, and at most the value itself. It needs 'actual'."`
+	Learn   string           `yaml:"learn" words:"p50|p75|p90|p95|p99" doc:"For estimates only. It reserves as much as this share of the method's recent calls needed, of all processes, and at most the value itself. It needs 'actual'."`
 	First   *int64           `yaml:"first" range:"0..units" example:"2000" doc:"The units to reserve until enough calls were seen. It needs 'learn'."`
 }
 

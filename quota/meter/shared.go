@@ -1,0 +1,188 @@
+package meter
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// What recent calls have cost is shared with the other processes of the ledger: it has a note for each
+// method of an account. A process reads it before its first call, so it begins with what the others
+// know. What its own calls have cost is added to the note a moment later.
+
+const (
+	// shareEvery is how often a note is written at most, unless many calls have ended.
+	shareEvery = time.Second
+	// shareSoon is how many calls are many.
+	shareSoon = 64
+	// shareTimeout bounds the time for one note. A call waits for it once.
+	shareTimeout = time.Second
+	// mostUnshared bounds the costs that wait until the ledger answers again.
+	mostUnshared = 1024
+)
+
+// sharedCosts are those of a method of an account.
+type sharedCosts struct {
+	first sync.Once // reads the note
+	fresh []freshCost
+	busy  bool // somebody writes the note
+	at    time.Time
+}
+
+// freshCost is what a call has cost that the note does not have.
+type freshCost struct {
+	of    costOf
+	units int64
+}
+
+// method is the part of the name whose costs one note has.
+func (of costOf) method() costOf {
+	return costOf{Upstream: of.Upstream, Account: of.Account, Method: of.Method}
+}
+
+// sharedOf returns the shared costs of a method. The caller holds the lock.
+func (m *memory) sharedOf(of costOf) *sharedCosts {
+	of = of.method()
+	s := m.shared[of]
+	if s == nil {
+		if s = new(sharedCosts); m.shared == nil {
+			m.shared = make(map[costOf]*sharedCosts)
+		}
+		m.shared[of] = s
+	}
+	return s
+}
+
+// hearCosts reads what calls of a method have cost other processes, once.
+func (t *Transport) hearCosts(ctx context.Context, of costOf) {
+	t.memory.mu.Lock()
+	s := t.memory.sharedOf(of)
+	t.memory.mu.Unlock()
+	s.first.Do(func() { t.shareCosts(ctx, of, s) })
+}
+
+// tellCosts tells other processes what a call has cost, in a moment.
+func (t *Transport) tellCosts(of costOf, units int64) {
+	t.memory.learn(of, units)
+	m := &t.memory
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.sharedOf(of)
+	if s.fresh = append(s.fresh, freshCost{of, units}); len(s.fresh) > mostUnshared {
+		s.fresh = slices.Delete(s.fresh, 0, len(s.fresh)-mostUnshared)
+	}
+	now := quota.SystemClock{}.Now()
+	if s.busy || len(s.fresh)%shareSoon != 0 && now.Sub(s.at).Abs() < shareEvery {
+		return
+	}
+	s.busy, s.at = true, now
+	t.later.do(func() {
+		t.shareCosts(context.Background(), of, s)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		s.busy = false
+	})
+}
+
+// shareAllCosts writes all that is fresh.
+func (t *Transport) shareAllCosts(ctx context.Context) {
+	t.memory.mu.Lock()
+	all := maps.Clone(t.memory.shared)
+	t.memory.mu.Unlock()
+	for of, s := range all {
+		t.memory.mu.Lock()
+		fresh := len(s.fresh)
+		t.memory.mu.Unlock()
+		if fresh > 0 {
+			t.shareCosts(ctx, of, s)
+		}
+	}
+}
+
+// shareCosts writes what is fresh into the note of a method, and takes what others have written.
+// If that fails, this process goes on with what it knows by itself.
+func (t *Transport) shareCosts(ctx context.Context, of costOf, s *sharedCosts) {
+	m := &t.memory
+	m.mu.Lock()
+	fresh := s.fresh
+	s.fresh = nil
+	m.mu.Unlock()
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), shareTimeout)
+	defer cancel()
+	of = of.method()
+	var merged map[costOf]*recent
+	err := t.ledger.Note(within, "costs "+of.Upstream+"@"+of.Account+" "+of.Method, func(note string) (string, bool) {
+		merged = m.merge(note, of, fresh)
+		return noteOf(merged), len(fresh) > 0
+	})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err != nil {
+		if s.fresh = append(fresh, s.fresh...); !errors.Is(err, quota.ErrBadInput) {
+			t.log.LogAttrs(ctx, slog.LevelDebug, "what calls have cost is not shared", slog.String("error", err.Error()))
+		}
+		return
+	}
+	maps.Copy(m.costs, merged)
+	for _, c := range s.fresh { // came meanwhile
+		if r := merged[c.of]; r != nil {
+			r.add(c.units)
+		}
+	}
+}
+
+// merge returns what a note says of a method's costs with what is fresh. What the note does not have is
+// what this process knows.
+func (m *memory) merge(note string, method costOf, fresh []freshCost) map[costOf]*recent {
+	all, known := make(map[costOf]*recent), make(map[costOf]bool)
+	var read memoryFile
+	if json.Unmarshal([]byte(note), &read) == nil && read.Form == memoryForm { // else it is written anew
+		for _, c := range read.Costs {
+			if c.Of.method() == method && c.Cost.sound() {
+				all[c.Of], known[c.Of] = c.Cost, true
+			}
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for of, cost := range m.costs {
+		if of.method() == method && !known[of] {
+			own := *cost
+			own.Count = maps.Clone(cost.Count)
+			all[of] = &own
+		}
+	}
+	for _, c := range fresh {
+		if known[c.of] { // else what this process knows has it
+			all[c.of].add(c.units)
+		}
+	}
+	return all
+}
+
+// noteOf writes costs. Of very many keys it keeps those of which most was seen.
+func noteOf(all map[costOf]*recent) string {
+	file := memoryFile{Form: memoryForm}
+	for of, cost := range all {
+		file.Costs = append(file.Costs, learnedCost{of, cost})
+	}
+	slices.SortFunc(file.Costs, func(a, b learnedCost) int { return cmp.Compare(b.Cost.Seen, a.Cost.Seen) })
+	for {
+		text, err := json.Marshal(&file)
+		if err != nil {
+			return "" // no number of a sound cost does that
+		}
+		if len(text) <= quota.MaxNote {
+			return string(text)
+		}
+		file.Costs = file.Costs[:len(file.Costs)*3/4]
+	}
+}
