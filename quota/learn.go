@@ -345,6 +345,25 @@ func (lr *learner) write(l *Ledger) {
 	_ = lr.change(ctx, l, nothing) // the next call meets the same fault
 }
 
+// writeLearned writes all that was told.
+func (l *Ledger) writeLearned(ctx context.Context) error {
+	l.learning.mu.Lock()
+	all := slices.Collect(maps.Values(l.learning.of))
+	l.learning.mu.Unlock()
+	for _, lr := range all {
+		lr.mu.Lock()
+		told := len(lr.told)
+		lr.mu.Unlock()
+		if told == 0 {
+			continue
+		}
+		if err := lr.change(ctx, l, nothing); err != nil {
+			return l.storeError(ctx, "write what was learned of "+lr.pool.String(), err)
+		}
+	}
+	return nil
+}
+
 // nothing changes nothing but what was told.
 func nothing(*pace.State, window.Instant) bool { return false }
 

@@ -243,7 +243,7 @@ func (l *Ledger) Flush(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return l.writeLearned(ctx)
 }
 
 // sendHeard writes what is missing of a window. Others wait meanwhile, because what they

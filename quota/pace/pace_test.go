@@ -264,3 +264,24 @@ func TestStateIsSmall(t *testing.T) {
 		t.Errorf("after a restart, the next call is %d %s, want %d %s", b, v, a, w)
 	}
 }
+
+// A demand far below the limit, in bursts, learns no rhythm of its own: what was measured before stays.
+func TestADemandBelowTheLimitTeachesNothing(t *testing.T) {
+	limit := 1200
+	r := newRig(2, fixed(&limit))
+	r.run(10 * time.Minute)
+	rate := r.State.Rate
+	for range 12 { // 300 calls, and then nothing for the rest of an hour
+		r.accepted, r.refused = 0, 0
+		for r.accepted < 300 {
+			r.run(time.Second)
+		}
+		r.calls = nil
+		r.now = r.now.Add(time.Hour)
+	}
+	between(t, "the rate after a day, as a share of that before", r.State.Rate/rate, .8, 2)
+	r.accepted, r.refused = 0, 0
+	r.run(10 * time.Minute)
+	between(t, "the share of the limit that is used then", float64(r.accepted)/(10*1200), .85, 1.01)
+	between(t, "the share that was refused then", float64(r.refused)/float64(r.accepted), 0, .02)
+}

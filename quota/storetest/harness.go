@@ -92,6 +92,7 @@ func Run(t *testing.T, h Harness) {
 		{"keyed", testKeyed},
 		{"limits_of_keys", testLimits},
 		{"notes", testNotes},
+		{"learned", testLearned},
 		{"every_process", testShare},
 		{"restart", testRestart},
 		{"patience", testPatience},
