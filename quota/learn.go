@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -65,7 +66,8 @@ type learner struct {
 type sentCall struct {
 	at    window.Instant
 	units int64
-	tells bool // see Call.TellsAnswer
+	tells bool  // see Call.TellsAnswer
+	nonce Nonce // of its receipt
 }
 
 // told is what became of a call.
@@ -179,7 +181,7 @@ func (lr *learner) send(ctx context.Context, l *Ledger, c *Call, id string, unit
 			if len(lr.sent) >= mostSent { // callers that never say how their calls ended
 				maps.DeleteFunc(lr.sent, func(_ string, c sentCall) bool { return sent.Sub(c.at) > ReceiptLife })
 			}
-			lr.sent[id] = sentCall{sent, max(units, 1), c.TellsAnswer}
+			lr.sent[id] = sentCall{at: sent, units: max(units, 1), tells: c.TellsAnswer}
 		}
 		return err
 	}
@@ -199,6 +201,18 @@ func (lr *learner) send(ctx context.Context, l *Ledger, c *Call, id string, unit
 		v.Reason = "the upstream has refused a call, and one goes first"
 	}
 	return v, false, nil
+}
+
+// granted notes the receipt of a call that was let through.
+func (k *learning) granted(v *Verdict) {
+	for _, lr := range k.learners(v.Pool.Upstream, v.Pool.Account) {
+		lr.mu.Lock()
+		if c, sent := lr.sent[v.ID]; sent {
+			c.nonce = v.Nonce
+			lr.sent[v.ID] = c
+		}
+		lr.mu.Unlock()
+	}
 }
 
 // has reports whether a call was sent and has no answer yet.
@@ -313,7 +327,7 @@ func (lr *learner) hear(l *Ledger, id string, as answer, settled bool) {
 	lr.mu.Lock()
 	defer lr.mu.Unlock()
 	c, sent := lr.sent[id]
-	if !sent || settled && c.tells && as == wasAccepted {
+	if !sent || settled && c.tells {
 		return
 	}
 	delete(lr.sent, id)
@@ -380,6 +394,24 @@ func (lr *learner) refused(ctx context.Context, l *Ledger, id string, named time
 		return l.storeError(ctx, "note a refusal of "+lr.pool.String(), err)
 	}
 	return nil
+}
+
+// Refused is [Reservation.Refused] by the reservation's token, for all its pools whose limits are learned.
+// The process that has reserved the call must be told, before it is settled. It reports whether there
+// was such a pool.
+func (l *Ledger) Refused(ctx context.Context, t Token, named time.Duration) (learns bool, err error) {
+	if l.current() == nil {
+		return false, errNotMade
+	}
+	for _, lr := range l.learning.learners(t.Upstream, t.Account) {
+		lr.mu.Lock()
+		c, sent := lr.sent[t.ID]
+		lr.mu.Unlock()
+		if sent && c.nonce == t.Nonce && t.Nonce != (Nonce{}) {
+			learns, err = true, errors.Join(err, lr.refused(ctx, l, t.ID, named))
+		}
+	}
+	return learns, err
 }
 
 // Refused tells the ledger that the upstream has refused the call for want of a pool's units. Named is how

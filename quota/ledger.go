@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -241,6 +243,9 @@ func (l *Ledger) settle(ctx context.Context, t Token, units Units) (Settlement, 
 	t.least = ""
 	s, err := l.store.Settle(within, t, units)
 	if !errors.Is(err, ErrNoReceipt) { // else the token may be made up, or another one's
+		if units != nil && !slices.ContainsFunc(slices.Collect(maps.Values(units)), func(n int64) bool { return n > 0 }) { // it was free, or not sent: over HTTP, to release is to settle to nothing
+			l.learned(t.Upstream, t.Account, t.ID, wasNotSent, true)
+		}
 		l.probed(t.Upstream, t.Account, t.ID, units != nil, units != nil)
 	}
 	t = t.plain()

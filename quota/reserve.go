@@ -155,8 +155,11 @@ func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, price 
 	if heard {
 		l.heard.note(v, charges, l.current().reported, l.now())
 	}
-	if anew && v.Repeat { // another process has sent it
+	switch {
+	case anew && v.Repeat: // another process has sent it
 		l.learned(first.Upstream, first.Account, id, wasNotSent, false)
+	case anew && v.Allowed:
+		l.learning.granted(v)
 	}
 	if l.watch != nil {
 		l.answered(ctx, c, *v, l.clock.Now().Sub(began))

@@ -53,7 +53,7 @@ client may make 60 requests a minute, unless the families client and client_sear
 so on, by route) of the price book say otherwise.
 
 Programs in any language can reserve units on the ledger with POST /v1/reserve,
-/v1/settle and /v1/release, and GET /v1/pools. These routes exist only if there is a
+/v1/settle, /v1/release and /v1/refused, and GET /v1/pools. These routes exist only if there is a
 token: for each program under tokens in the configuration, or one for all in
 INGESTOR_TOKEN or in the file named by --token-file. To make one: ingestor token new.
 

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/access"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
@@ -214,6 +215,48 @@ func (s *Server) release(r *http.Request) (any, error) {
 		}
 	}
 	return s.settleFor(r, token, nothing)
+}
+
+// refusal notes that the upstream has refused a call, so that its limit is learned.
+func (s *Server) refusal(r *http.Request) (any, error) {
+	var text string
+	var wait seconds
+	if err := readObject(r, field{"token", &text}, field{"retry_after", &wait}); err != nil {
+		return nil, err
+	}
+	token, _, err := readReceipt(text)
+	if err != nil {
+		return nil, err
+	}
+	ledger, learns := s.current().Ledger, false
+	if by := caller(r); by.Owns(&token) {
+		learns, err = ledger.Refused(r.Context(), token, time.Duration(wait))
+	}
+	if err == nil && !learns {
+		err = quota.ErrNoReceipt
+	}
+	if err != nil {
+		return nil, problem.OfLedger(ledger.Book(), err)
+	}
+	return struct {
+		Learned bool `json:"learned"`
+	}{true}, nil
+}
+
+// seconds are a time to wait, as JSON has it.
+type seconds time.Duration
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (s *seconds) UnmarshalJSON(text []byte) error {
+	var n float64
+	if err := json.Unmarshal(text, &n); err != nil {
+		return err
+	}
+	if !(n >= 0 && n <= 366*24*3600) {
+		return problem.BadInput("retry_after must be the seconds to wait, from 0 to a year")
+	}
+	*s = seconds(n * float64(time.Second))
+	return nil
 }
 
 // settleFor settles a reservation of the caller, or releases it if there are no units. The

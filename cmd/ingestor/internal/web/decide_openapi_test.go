@@ -13,6 +13,7 @@ import (
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // asked is a request of a decision, and the status that it gets.
@@ -26,6 +27,9 @@ type asked struct {
 // of every status that it has for a route.
 func TestOpenAPIDecisions(t *testing.T) {
 	r := newDecider(t, nil)
+	costs, err := book.Parse("test", []byte(strings.Replace(shop, "    pools:\n", "    pools:\n      secret: {quota: {learn: {from: 100}}}\n", 1)), nil)
+	r.Must(err)
+	r.Must(r.Ledger.SetBook(costs))
 	d, all := r.documented()
 	operations, missing := map[string]operation{}, map[string]bool{}
 	for _, o := range all {
@@ -47,6 +51,7 @@ func TestOpenAPIDecisions(t *testing.T) {
 	token := r.grant(`{"charges": {"units": 2, "orders": 1}, "id": "b"}`).Token
 	other := r.grant(`{"pool": "units"}`).Token
 	stranger := quota.Token{Upstream: "shop", Account: "default", ID: "x"}.String()
+	secret := r.grant(`{"pool": "secret"}`).Token
 	large := `{"token": "` + strings.Repeat("x", 64<<10) + `"}`
 	for _, a := range []asked{
 		{"POST /v1/reserve", `{"method": "item.get", "id": "a"}`, http.StatusOK},
@@ -68,6 +73,11 @@ func TestOpenAPIDecisions(t *testing.T) {
 		{"POST /v1/release", `{"token": "` + stranger + `"}`, http.StatusGone},
 		{"POST /v1/release", `{}`, http.StatusBadRequest},
 		{"POST /v1/release", large, http.StatusRequestEntityTooLarge},
+		{"POST /v1/refused", `{"token": "` + secret + `", "retry_after": -1}`, http.StatusBadRequest},
+		{"POST /v1/refused", `{"token": "` + secret + `", "retry_after": 30}`, http.StatusOK},
+		{"POST /v1/refused", `{"token": "` + secret + `"}`, http.StatusGone},
+		{"POST /v1/refused", `{"retry_after": "soon"}`, http.StatusBadRequest},
+		{"POST /v1/refused", large, http.StatusRequestEntityTooLarge},
 		{"GET /v1/pools", "", http.StatusOK},
 		{"GET /v1/pools?upstream=shop&account=default", "", http.StatusOK},
 		{"GET /v1/pools?upstream=none", "", http.StatusUnprocessableEntity},
@@ -85,6 +95,9 @@ func TestOpenAPIDecisions(t *testing.T) {
 				body = `{"method": "item.get"}`
 			case "POST /v1/settle":
 				body = `{"token": "` + token + `", "units": {"units": 1, "orders": 1}}`
+			}
+			if request == "POST /v1/refused" && status == http.StatusServiceUnavailable {
+				continue // another ledger knows nothing of the call
 			}
 			try(asked{request, body, status}, headers...)
 		}

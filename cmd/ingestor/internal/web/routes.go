@@ -41,6 +41,7 @@ func (s *Server) table() []route {
 		{"POST /v1/reserve", s.decision("", s.reserve), unlimited},
 		{"POST /v1/settle", s.decision(access.Reserve, s.settle), unlimited},
 		{"POST /v1/release", s.decision(access.Reserve, s.release), unlimited},
+		{"POST /v1/refused", s.decision(access.Reserve, s.refusal), unlimited},
 		{"GET /v1/limits/{family}/{key}", s.decision(access.Limits, s.keyLimit), unlimited},
 		{"PUT /v1/limits/{family}/{key}", s.decision(access.Operate, s.setLimit), unlimited},
 		{"DELETE /v1/limits/{family}/{key}", s.decision(access.Operate, s.removeLimit, "reason"), unlimited},

@@ -63,6 +63,7 @@ func TestEveryRouteHasItsScope(t *testing.T) {
 		},
 		"POST /v1/settle":  func(t *testing.T, r *rig) { foreign(t, r, "/v1/settle", "units", 1) },
 		"POST /v1/release": func(t *testing.T, r *rig) { foreign(t, r, "/v1/release") },
+		"POST /v1/refused": func(t *testing.T, r *rig) { foreign(t, r, "/v1/refused") },
 		"GET /v1/pools": func(t *testing.T, r *rig) {
 			if _, text := r.as(carol, "/v1/pools", "", nil); strings.Contains(text, "shop") || !strings.Contains(text, "other/units") || strings.Contains(text, "staging") {
 				t.Errorf("all pools: %s", text)
