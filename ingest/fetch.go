@@ -13,12 +13,17 @@ import (
 // attempts is how often a call is made that fails temporarily. Each attempt is metered.
 const attempts = 3
 
+// refusals is how often a call is made that the upstream refuses. The ledger lets it through each time:
+// while a limit is learned, such calls find out when there is room.
+const refusals = 20
+
 // pause is the wait before the second attempt. It triples with each attempt.
 const pause = time.Second
 
 // fetch fetches the next page of a unit of work. It retries temporary failures, and restarts
 // a pass whose page token has expired.
 func (r *Run) fetch(ctx context.Context, w *Work) (*catalog.Page, error) {
+	refused := 0
 	for restarted := false; ; {
 		page, err := r.call(ctx, w)
 		switch {
@@ -29,12 +34,14 @@ func (r *Run) fetch(ctx context.Context, w *Work) (*catalog.Page, error) {
 		case errors.Is(err, youtube.ErrPageToken) && w.cursor.Begun() && !restarted:
 			restarted = true
 			err = r.restart(w, err)
-		case youtube.Temporary(err) && w.Attempts+1 < attempts:
+		case youtube.Temporary(err) && (w.Attempts+1 < attempts || youtube.Refused(err) && refused < refusals):
 			wait := pause
-			for range w.Attempts {
+			for range min(w.Attempts, attempts-1) {
 				wait *= 3
 			}
-			w.Attempts++
+			if refused++; !youtube.Refused(err) {
+				w.Attempts++
+			}
 			if r.late(wait) {
 				return nil, err
 			}

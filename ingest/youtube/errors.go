@@ -63,6 +63,13 @@ func Temporary(err error) bool {
 	return errors.As(err, &e) && e.temporary
 }
 
+// Refused reports whether the upstream has refused a call for now, because there were too many. When the
+// next one may go is the ledger's to say.
+func Refused(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && (e.Status == http.StatusTooManyRequests || e.Status == http.StatusForbidden && slices.Contains(usedUp, e.Reason))
+}
+
 // failed returns an Error for an error of the SDK.
 func failed(method, about string, err error) *Error {
 	e := &Error{Method: method, About: about, Err: err}
