@@ -65,7 +65,7 @@ or a flag is wrong; 69 the service does not answer; 75 interrupted, or not prove
 	cmd.Flags().IntSliceVar(&f.refused, "refused", []int{429, 503}, "`statuses` of refusals")
 	cmd.Flags().IntVar(&f.parallel, "parallel", 8, "`number` of requests under way at a time in a full burst")
 	cmd.Flags().IntVar(&f.maxCalls, "max-calls", 5000, "largest `number` of requests to send")
-	cmd.Flags().DurationVar(&f.maxTime, "max-time", 15*time.Minute, "longest `duration` to send them")
+	cmd.Flags().DurationVar(&f.maxTime, "max-time", 30*time.Minute, "longest `duration` to send them")
 	cmd.Flags().StringVar(&f.svg, "svg", "", "also draw a picture into this `file`")
 	return cmd
 }
@@ -156,8 +156,7 @@ func (j *judging) run(ctx context.Context, a *session.Session, f *judgeFlags) er
 		}
 	}
 	r := j.rate.Rate
-	// Each round begins after a window without calls. Retry-After is in whole seconds.
-	calls, long := 16*r.Limit+400, 14*r.Per+10*time.Second
+	calls, long := 18*r.Limit+400, 25*r.Per+10*time.Second // with the pauses; Retry-After is in whole seconds
 	if calls > f.maxCalls || j.clock.Now().Add(long).After(j.clock.end) {
 		return console.Usage("to judge %s takes up to %s requests and %s\nTo allow that: ingestor judge URL --yes --max-calls %d --max-time %s\nOr set the limiter to a lower limit and a shorter window for the test",
 			inAny(r), figure(calls), console.Length(long), calls, long)
@@ -186,6 +185,13 @@ func (j *judging) run(ctx context.Context, a *session.Session, f *judgeFlags) er
 	if _, err := j.round(ctx, "first", "a first call's window", first); err != nil {
 		return err
 	}
+	patient := first // for limiters that count refused calls, too
+	patient.Name, patient.About = "patient", "the same, but the last burst is nearly a window after the other"
+	patient.Steps = slices.Clone(first.Steps)
+	patient.Steps[2].After = r.Per * 85 / 100
+	if _, err := j.round(ctx, "patient", "a patient client", patient); err != nil {
+		return err
+	}
 	return j.obey(ctx)
 }
 
@@ -198,13 +204,14 @@ func (j *judging) unclaimed() error {
 	return console.Usage("%s\nName the limit with its window: ingestor judge URL --yes --limit 100/1m", said)
 }
 
-// round runs one timeline, after a window without calls. Where no time is named, the
-// boundary is the one of the clock, or for a first call the one that it sets.
+// round runs one timeline, after two windows without calls: estimates remember as long. The
+// boundary is the one that the timeline names, the one of the clock, or the one that the first
+// call of the round sets.
 func (j *judging) round(ctx context.Context, id, name string, t boundary.Timeline) (*round, error) {
-	if err := j.clock.Sleep(ctx, j.rate.Per); err != nil {
+	if err := j.clock.Sleep(ctx, 2*j.rate.Per); err != nil {
 		return nil, err
 	}
-	if id == "first" || id == "obey" {
+	if id == "first" || id == "patient" || id == "obey" {
 		t.Since = j.clock.Now().Add(time.Millisecond - j.rate.Per) // so that it begins at once
 	}
 	r := &round{id: id, name: name, from: len(j.answers), trial: boundary.Trial{Timeline: t, Limiter: j.call, Parallel: j.parallel}}

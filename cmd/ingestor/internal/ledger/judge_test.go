@@ -57,7 +57,7 @@ func (s *judgedServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.passed = s.passed[1:]
 	}
 	free := now
-	if passes := len(s.passed) < limit; passes {
+	if len(s.passed) < limit {
 		s.passed = append(s.passed, now)
 	} else if free = s.window.Add(judgedRate.Per); s.begin == nil {
 		free = s.passed[0].Add(judgedRate.Per)
@@ -211,7 +211,7 @@ func TestJudgeOfTheThrottle(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}
 	}
-	if strings.Contains(out, "  no  ") || !strings.Contains(log, "for up to 14m10s") {
+	if strings.Contains(out, "  no  ") || !strings.Contains(log, "for up to 25m10s") {
 		t.Errorf("%s%s", log, out)
 	}
 	if drawn, err := os.ReadFile(picture); err != nil || !strings.Contains(string(drawn), "Around the end of a first call&#39;s window") || !strings.Contains(string(drawn), ">60, not over<") {
@@ -266,7 +266,7 @@ func TestJudgeIsBounded(t *testing.T) {
 		says  string
 		calls int // at most
 	}{
-		{[]string{own}, console.ExitUsage, "would send up to 5,000 requests to " + own + " within 15m\nTo send them: ingestor judge URL --yes", 0},
+		{[]string{own}, console.ExitUsage, "would send up to 5,000 requests to " + own + " within 30m\nTo send them: ingestor judge URL --yes", 0},
 		{[]string{"--yes", "127.0.0.1:80"}, console.ExitUsage, "needs a whole URL", 0},
 		{[]string{"--yes", "ftp://127.0.0.1/"}, console.ExitUsage, "needs a whole URL", 0},
 		{[]string{"--yes", "http://me:hunter2@127.0.0.1/"}, console.ExitUsage, "credentials", 0},
@@ -284,10 +284,10 @@ func TestJudgeIsBounded(t *testing.T) {
 		{[]string{"--yes", own + "/nowhere?key=hunter2"}, console.ExitUsage, own + "/nowhere answered with 404 Not Found\n", 1},
 		{[]string{"--yes", own + "/down"}, console.ExitDown, "--refused 429,503,502", 1},
 		{[]string{"--yes", "http://127.0.0.1:1/?key=hunter2", "--header", "X-Key: hunter2"}, console.ExitDown, "http://127.0.0.1:1/ does not answer", 0},
-		{[]string{"--yes", own, "--limit", "1000/1m"}, console.ExitUsage, "takes up to 16,400 requests and 14m10s\nTo allow that: ingestor judge URL --yes --max-calls 16400 --max-time 14m10s", 1},
-		{[]string{"--yes", own, "--max-time", "1m"}, console.ExitUsage, "--max-time 2m30s", 1},
-		{[]string{"--yes", own + "/open", "--limit", "5/10s", "--max-calls", "480"}, console.ExitFailed, "through in 10s", 480},
-		{[]string{"--yes", own, "--header", "X-Key: hunter2"}, console.ExitDone, "", 480},
+		{[]string{"--yes", own, "--limit", "1000/1m"}, console.ExitUsage, "takes up to 18,400 requests and 25m10s\nTo allow that: ingestor judge URL --yes --max-calls 18400 --max-time 25m10s", 1},
+		{[]string{"--yes", own, "--max-time", "1m"}, console.ExitUsage, "--max-time 4m20s", 1},
+		{[]string{"--yes", own + "/open", "--limit", "5/10s", "--max-calls", "490"}, console.ExitFailed, "through in 10s", 490},
+		{[]string{"--yes", own, "--header", "X-Key: hunter2"}, console.ExitDone, "", 490},
 	} {
 		calls = 0
 		out, log, err := judgeURL(t, clock, append([]string{"--parallel", "1"}, tt.args...)...)
@@ -318,9 +318,38 @@ func TestJudgeProvesNothingOfCallsThatAreTooFew(t *testing.T) {
 	if console.ExitCode(err) != console.ExitDeferred || !strings.Contains(err.Error(), "no call was refused") {
 		t.Errorf("%v", err)
 	}
-	_, _, err = judgeURL(t, clock, server.URL, "--yes", "--limit", "5/10s", "--max-time", "4m", "--parallel", "1")
+	_, _, err = judgeURL(t, clock, server.URL, "--yes", "--limit", "5/10s", "--max-time", "5m", "--parallel", "1")
 	if console.ExitCode(err) != console.ExitDeferred || !strings.Contains(err.Error(), "--max-time is used up") {
 		t.Errorf("%v", err)
+	}
+}
+
+// An estimate that counts refused calls, too, never lets an impatient client exceed the limit.
+// One that waits between its bursts can.
+func TestJudgeIsPatient(t *testing.T) {
+	clock := quota.NewSimClock(proveStart)
+	var began time.Time
+	var now, last int
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		switch age := clock.Now().Sub(began); {
+		case age >= 2*judgedRate.Per:
+			began, now, last = clock.Now(), 0, 0
+		case age >= judgedRate.Per:
+			began, now, last = began.Add(judgedRate.Per), 0, now
+		}
+		now++
+		if left := began.Add(judgedRate.Per).Sub(clock.Now()); time.Duration(now)*judgedRate.Per+time.Duration(last)*left > time.Duration(judgedRate.Limit)*judgedRate.Per {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	defer server.Close()
+	out, _, err := judgeURL(t, clock, server.URL, "--yes", "--limit", "5/10s", "--output", "json", "--parallel", "1")
+	var v JudgeView
+	if err := json.Unmarshal([]byte(out), &v); err != nil {
+		t.Fatal(err)
+	}
+	if worst := v.worst(); console.ExitCode(err) != console.ExitFailed || worst.ID != "patient" || worst.Accepted != 8 || v.Rounds[0].OverBy != 0 {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 
