@@ -156,7 +156,7 @@ func (j *judging) run(ctx context.Context, a *session.Session, f *judgeFlags) er
 		}
 	}
 	r := j.rate.Rate
-	calls, long := 18*r.Limit+400, 25*r.Per+10*time.Second // with the pauses; Retry-After is in whole seconds
+	calls, long := 20*r.Limit+600, 27*r.Per+10*time.Second // with the pauses; Retry-After is in whole seconds
 	if calls > f.maxCalls || j.clock.Now().Add(long).After(j.clock.end) {
 		return console.Usage("to judge %s takes up to %s requests and %s\nTo allow that: ingestor judge URL --yes --max-calls %d --max-time %s\nOr set the limiter to a lower limit and a shorter window for the test",
 			inAny(r), figure(calls), console.Length(long), calls, long)
@@ -173,8 +173,8 @@ func (j *judging) run(ctx context.Context, a *session.Session, f *judgeFlags) er
 		return err
 	}
 	if at, ok := found.refill(r); ok {
-		t := boundary.Bursts(r)
-		t.Since, t.About = at, "the same around the boundary that was found"
+		t := boundary.Greed(r, min(r.Per/5+r.Per/time.Duration(r.Limit), r.Per/2)) // an estimate frees its first unit that late
+		t.Since, t.About = at, "the same from just before the time at which the first call of a window passed"
 		if _, err := j.round(ctx, "found", "a boundary found", t); err != nil {
 			return err
 		}
@@ -221,14 +221,14 @@ func (j *judging) round(ctx context.Context, id, name string, t boundary.Timelin
 	return r, err
 }
 
-// refill returns when most of a limit came free at once, which is the boundary of a window. A
-// boundary of the clock, or of a window that the burst itself began, is not reported: other
-// rounds are about those.
+// refill returns when the first call passed after the burst. It is a boundary, or soon after
+// one. A boundary of the clock, or of a window that the burst itself began, is not reported:
+// other rounds are about those.
 func (r *round) refill(rate boundary.Rate) (time.Time, bool) {
 	for i, given := range r.trial.Given {
-		after := r.trial.Timeline.Steps[i].After
-		if phase := after % rate.Per; i > 0 && given > rate.Limit/2 && phase > rate.Per/20 && phase < rate.Per-rate.Per*6/100 {
-			return r.trial.Boundary.Add(after), true
+		if after := r.trial.Timeline.Steps[i].After; i > 0 && given > 0 {
+			phase := after % rate.Per
+			return r.trial.Boundary.Add(after), phase > rate.Per/20 && phase < rate.Per*94/100
 		}
 	}
 	return time.Time{}, false

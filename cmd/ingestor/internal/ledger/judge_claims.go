@@ -134,11 +134,13 @@ func (c *claims) learned() (claimedRate, bool) {
 	return best, best.Per > 0
 }
 
-// distinct returns all rates that answers claimed, in the order of their first answers.
+// distinct returns all rates that answers claimed, in the order of their first answers. It
+// leaves out a limit without a window if another header names it with one.
 func distinct(answers []answer) (all []claimedRate) {
 	for i := range answers {
 		for _, r := range answers[i].rates {
-			if !slices.Contains(all, r) {
+			named := func(other claimedRate) bool { return r.Per == 0 && other.Per > 0 && other.Limit == r.Limit }
+			if !slices.Contains(all, r) && !slices.ContainsFunc(answers[i].rates, named) {
 				all = append(all, r)
 			}
 		}

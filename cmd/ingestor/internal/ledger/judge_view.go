@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"charm.land/lipgloss/v2"
+
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/internal/boundary"
 )
@@ -30,12 +32,18 @@ type JudgeView struct {
 type claimView struct {
 	Header string `json:"header"`
 	Says   string `json:"says"`
-	True   bool   `json:"true"`
+	Holds  string `json:"holds"` // yes, no or unknown
 	About  string `json:"about"`
+
+	limit bool // says a limit with its window
 }
 
-// The verdicts on limits that are no claim of a header.
-const noWindow = "the window is not named"
+func holds(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "no"
+}
 
 func (j *judging) view(now time.Time) *JudgeView {
 	v := &JudgeView{URL: j.url, Limit: j.rate.Limit, Per: j.rate.Per.Seconds(), From: j.rate.header, Calls: len(j.answers), rate: j.rate.Rate}
@@ -44,7 +52,13 @@ func (j *judging) view(now time.Time) *JudgeView {
 	v.panels[1] = panel{column: "first call's window", title: "Around the end of a first call's window"}
 	for _, r := range j.rounds {
 		sent, done := span(j.answers[r.from:r.to])
-		v.Rounds = append(v.Rounds, fullest(r.id, r.name, v.rate, boundary.Fullest(sent, done, v.rate.Per), r.trial.Timeline))
+		row := fullest(r.id, r.name, v.rate, boundary.Fullest(sent, done, v.rate.Per), r.trial.Timeline)
+		switch last := len(v.Rounds) - 1; {
+		case last < 0 || v.Rounds[last].ID != r.id:
+			v.Rounds = append(v.Rounds, row)
+		case row.Accepted > v.Rounds[last].Accepted: // the same again
+			v.Rounds[last] = row
+		}
 		var bursts []drawn
 		for i, step := range r.trial.Timeline.Steps {
 			if step.After > -v.rate.Per {
@@ -54,8 +68,6 @@ func (j *judging) view(now time.Time) *JudgeView {
 		switch r.id {
 		case "clock":
 			v.panels[0].bursts = bursts
-		case "found":
-			v.panels[0] = panel{"the boundary found", "Around the boundary that was found", bursts}
 		case "first":
 			v.panels[1].bursts = bursts
 		}
@@ -69,53 +81,45 @@ func (j *judging) view(now time.Time) *JudgeView {
 	for _, c := range distinct(j.answers) {
 		v.Claims = append(v.Claims, v.limitClaim(c, sent, done))
 	}
-	v.Claims = append(v.Claims, j.remainingClaims()...)
+	if j.answers[0].remainingBy != "" {
+		v.Claims = append(v.Claims, j.remainingClaim())
+	}
 	v.Claims = append(v.Claims, j.retryClaim())
 	return v
 }
 
-// limitClaim compares a limit with the fullest window. A limit without a window is compared in
-// the window that is judged.
+// limitClaim compares a limit with the fullest window. A limit without a window is only
+// compared if it is the one that is judged.
 func (v *JudgeView) limitClaim(c claimedRate, sent, done []time.Time) claimView {
-	says, per := inAny(c.Rate), c.Per
-	if per == 0 {
-		says, per = figure(c.Limit)+", "+noWindow, v.rate.Per
+	claim := claimView{Header: c.header, Says: inAny(c.Rate), limit: c.Per > 0}
+	if !claim.limit {
+		claim.Says, c.Per = figure(c.Limit)+", without a window", v.rate.Per
 	}
-	worst := boundary.Fullest(sent, done, per).Accepted
-	claim := claimView{Header: c.header, Says: says, True: worst <= c.Limit, About: "at most " + figure(worst) + " passed in " + console.Length(per)}
-	if !claim.True {
-		claim.About = figure(worst) + " passed in " + console.Length(per)
+	worst := boundary.Fullest(sent, done, c.Per).Accepted
+	claim.Holds, claim.About = holds(worst <= c.Limit), fmt.Sprintf("at most %s passed in %s", figure(worst), console.Length(c.Per))
+	if !claim.limit && c.Limit != v.rate.Limit {
+		claim.Holds = "unknown"
 	}
 	return claim
 }
 
-func (j *judging) remainingClaims() (all []claimView) {
+func (j *judging) remainingClaim() claimView {
 	left, by := j.misled()
-	for i := range j.answers {
-		if header := j.answers[i].remainingBy; header != "" && by == "" {
-			by = header
-		}
+	if left > 0 {
+		return claimView{Header: by, Says: "how much is left", Holds: "no", About: "with " + figure(left) + " left, the next call was refused"}
 	}
-	switch {
-	case left > 0:
-		all = append(all, claimView{by, "how much is left", false, "with " + figure(left) + " left, the next call was refused"})
-	case by != "":
-		all = append(all, claimView{by, "how much is left", true, "no call was refused while some was left"})
-	}
-	return all
+	return claimView{Header: j.answers[0].remainingBy, Says: "how much is left", Holds: "yes", About: "no call was refused while some was left"}
 }
 
 func (j *judging) retryClaim() claimView {
 	o := &j.obeyed
-	c := claimView{Header: o.by, Says: "when to call again"}
+	c := claimView{Header: o.by, Says: "when to call again", Holds: "no"}
 	sooner := j.sooner()
 	switch {
+	case o.neverRefused:
+		return claimView{Header: "Retry-After", Holds: "unknown", About: "no call was refused"}
 	case o.by == "":
-		c.Header, c.Says, c.About = "Retry-After", "nothing", "refusals name no time"
-		c.True = o.neverRefused
-		if o.neverRefused {
-			c.About = "no call was refused"
-		}
+		return claimView{Header: "Retry-After", Says: "nothing", Holds: "no", About: "refusals name no time"}
 	case o.tooFar > 0:
 		c.About = "it names a time in " + console.Length(o.tooFar.Round(time.Second)) + ", though the window is shorter"
 	case o.refused > 0:
@@ -123,7 +127,7 @@ func (j *judging) retryClaim() claimView {
 	case sooner > time.Second: // the header has whole seconds
 		c.About = "a call passed " + console.Length(sooner.Round(time.Millisecond)) + " before that time"
 	default:
-		c.True, c.About = true, fmt.Sprintf("a call at that time passed, %d of %d times", o.passed, o.passed+o.refused)
+		c.Holds, c.About = "yes", fmt.Sprintf("a call at that time passed, %d of %[1]d times", o.passed)
 	}
 	return c
 }
@@ -156,28 +160,23 @@ func (v *JudgeView) show(s *console.Sheet) {
 	s.Line("%s", s.In(console.Bold, "What the headers say, and what happened"))
 	var rows [][]string
 	for _, c := range v.Claims {
-		word := s.In(console.Bad, "no")
-		if c.True {
-			word = s.In(console.Good, "yes")
-		}
-		rows = append(rows, []string{c.Header, c.Says, word, c.About})
+		ink := map[string]lipgloss.Style{"yes": console.Good, "no": console.Bad}[c.Holds]
+		rows = append(rows, []string{c.Header, c.Says, s.In(ink, c.Holds), c.About})
 	}
-	s.Table(console.Columns("header", "says", "true", "~what happened"), rows)
+	s.Table(console.Columns("header", "says", "holds", "~what happened"), rows)
 }
 
 // broken returns the error for a limiter that let too much through, or of which nothing is
 // proved.
 func (v *JudgeView) broken(spent *spentError) error {
-	over := slices.ContainsFunc(v.Claims, func(c claimView) bool {
-		return slices.Contains(limitHeaders, c.Header) && c.Says != "how much is left" && !c.True
-	})
+	over := slices.ContainsFunc(v.Claims, func(c claimView) bool { return c.limit && c.Holds == "no" })
 	switch worst := v.worst(); {
 	case worst.OverBy > 0:
 		return fmt.Errorf("the limiter let %s through in %s, %s more than %s", figure(worst.Accepted), console.Length(v.rate.Per), figure(worst.OverBy), v.From)
 	case over:
 		return errors.New("the limiter let more through than a header says")
 	case spent != nil:
-		return &console.Exit{Code: console.ExitDeferred, Err: fmt.Errorf("%w; nothing is proved\nTo go on for longer: ingestor judge URL --yes %[1]s", spent)}
+		return &console.Exit{Code: console.ExitDeferred, Err: fmt.Errorf("%w; nothing is proved\nTo allow more, set %s", spent, spent.flag)}
 	case v.Refused == 0:
 		return &console.Exit{Code: console.ExitDeferred, Err: fmt.Errorf("no call was refused: the calls were too slow to fill %s; nothing is proved\nTo send more at a time: ingestor judge URL --yes --parallel 64\nOr set the limiter to a lower limit and a longer window for the test", inAny(v.rate))}
 	}
