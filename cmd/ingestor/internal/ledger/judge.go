@@ -249,8 +249,9 @@ type obeyed struct {
 func (j *judging) obey(ctx context.Context) error {
 	per, o := j.rate.Per, &j.obeyed
 	for range 2 {
-		r, err := j.round(ctx, "obey", "calls as told", boundary.Timeline{Name: "obey", About: "a full burst, then one call when the refusal says so",
-			Steps: []boundary.Step{{Ask: j.rate.Limit}, {Ask: j.rate.Limit + 1, Give: true}}})
+		told := boundary.Timeline{Name: "obey", About: "a full burst, then one call when the refusal says so"}
+		told.Steps = []boundary.Step{{Ask: j.rate.Limit}, {Ask: j.rate.Limit + 1, Give: true}}
+		r, err := j.round(ctx, "obey", "calls as told", told)
 		if err != nil {
 			return err
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/headroom-quota/headroom/internal/boundary"
 )
 
-// The headers that limiters send, by what they say. Those of the standard's drafts come first.
+// The headers that limiters send, by what they say. The standard's drafts come first.
 var (
 	limitHeaders     = []string{"RateLimit-Policy", "RateLimit", "RateLimit-Limit", "X-RateLimit-Limit", "X-Rate-Limit-Limit"}
 	remainingHeaders = []string{"RateLimit", "RateLimit-Remaining", "X-RateLimit-Remaining", "X-Rate-Limit-Remaining"}
