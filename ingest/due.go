@@ -31,15 +31,30 @@ func wrap(doing string, err error) error {
 // its run broke off. Due is for programs that cron starts. Two programs may ask at the same
 // time: a run skips work that was completed since its scheduled time.
 func (r *Runner) Due(ctx context.Context, j *Job) (why Occasion, due bool, err error) {
-	last, err := r.LastScheduled(ctx, j)
-	if err != nil {
-		return why, false, err
+	why, _, due, err = r.due(ctx, j)
+	return why, due, err
+}
+
+// Overdue returns the first time of the schedule for which a job should have made a run and
+// has not, and whether there is one. Of a job without runs it is the latest time.
+func (r *Runner) Overdue(ctx context.Context, j *Job) (first time.Time, due bool, err error) {
+	why, last, due, err := r.due(ctx, j)
+	if !last.IsZero() && why.Scheduled.After(last) {
+		return j.schedule.Next(last), due, err
+	}
+	return why.Scheduled, due, err
+}
+
+// due is [Runner.Due], with the last scheduled time.
+func (r *Runner) due(ctx context.Context, j *Job) (why Occasion, last time.Time, due bool, err error) {
+	if last, err = r.LastScheduled(ctx, j); err != nil {
+		return why, last, false, err
 	}
 	if at := j.schedule.Last(r.clock.Now()); at.After(last) {
-		return Occasion{Scheduled: at}, true, nil
+		return Occasion{Scheduled: at}, last, true, nil
 	}
 	was, err := r.broken(ctx, j)
-	return Occasion{Scheduled: last}, was && !last.IsZero(), err
+	return Occasion{Scheduled: last}, last, was && !last.IsZero(), err
 }
 
 // broken reports whether the job's last run broke off. Either its process was killed, or

@@ -51,7 +51,7 @@ send traces to an OpenTelemetry collector.`,
 	addInGroup(cmd, "First Steps", jobs.DemoCommand(a), setup.InitCommand(a), setup.CheckCommand(a), jobs.SandboxCommand(a))
 	addInGroup(cmd, "Jobs and Fetched Data", jobs.RunCommand(a), jobs.BackfillCommand(a), jobs.PlanCommand(a), jobs.RunsCommand(a), jobs.RegionsCommand(a), jobs.TrendingCommand(a), jobs.SearchCommand(a),
 		jobs.StateCommand(a), jobs.FleetCommand(a), jobs.NotifyCommand(a), jobs.CatalogCommand(a), jobs.DoctorCommand(a))
-	addInGroup(cmd, "Quota and Ledger", ledger.QuotaCommand(a), ledger.LimitsCommand(a), ledger.CostsCommand(a), ledger.ReconcileCommand(a), ledger.Command(a), ledger.ProveCommand(a))
+	addInGroup(cmd, "Quota and Ledger", ledger.QuotaCommand(a), ledger.LimitsCommand(a), ledger.CostsCommand(a), ledger.ReconcileCommand(a), ledger.Command(a), ledger.ProveCommand(a), ledger.JudgeCommand(a))
 	addInGroup(cmd, "Servers, Proxies and Other Programs", serve.Command(a), serve.ProxyCommand(a), serve.ExecCommand(a), serve.CallCommand(a), serve.MCPCommand(a), serve.TokenCommand(a), serve.ProbeCommand(a))
 	addInGroup(cmd, "Settings and Help", setup.ConfigCommand(a), setup.VersionCommand(a))
 	cmd.SetHelpCommandGroupID("Settings and Help")

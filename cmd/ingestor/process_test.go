@@ -145,15 +145,17 @@ func (f *folder) dump() string {
 // used is how many units the ledger says are used.
 func (f *folder) used() int64 {
 	f.t.Helper()
-	var pools []struct {
-		Pool    string
-		Windows []struct{ Used int64 }
+	var is struct {
+		Pools []struct {
+			Pool    string
+			Windows []struct{ Used int64 }
+		}
 	}
 	r := f.run("quota", "--output", "json")
-	if err := json.Unmarshal([]byte(r.stdout), &pools); err != nil {
+	if err := json.Unmarshal([]byte(r.stdout), &is); err != nil {
 		f.t.Fatal(err, r.stderr)
 	}
-	for _, p := range pools {
+	for _, p := range is.Pools {
 		if p.Pool == "youtube/units" {
 			return p.Windows[0].Used
 		}

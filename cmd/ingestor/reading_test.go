@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
-	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/internal/testing/filetest"
 )
@@ -176,11 +176,11 @@ func TestReadingWithoutTheRightToWrite(t *testing.T) {
 // printed.
 func unitsOf(t *testing.T, text string) (used, limit int64) {
 	t.Helper()
-	var pools []view.Pool
-	if err := json.Unmarshal([]byte(text), &pools); err != nil {
+	var is verdict.Standing
+	if err := json.Unmarshal([]byte(text), &is); err != nil {
 		t.Fatalf("%v in %s", err, text)
 	}
-	for _, p := range pools {
+	for _, p := range is.Pools {
 		if p.Pool == "youtube/units" {
 			return p.Windows[0].Used, p.Windows[0].Limit
 		}
@@ -219,6 +219,8 @@ func TestQuotaOfTheService(t *testing.T) {
 		t.Errorf("%d %s", r.code, r.stderr)
 	} else if used, limit := unitsOf(t, r.stdout); used != wantUsed || limit != wantLimit || used == 0 {
 		t.Errorf("%d of %d, want %d of %d", used, limit, wantUsed, wantLimit)
+	} else if !strings.Contains(r.stdout, `"word": "Available`) {
+		t.Errorf("there is no verdict in %s", r.stdout)
 	}
 	if info, err := os.Stat(at); err != nil || info.Mode().Perm() != 0o660 {
 		t.Errorf("the socket has the mode %s, %v", info.Mode(), err)

@@ -76,10 +76,8 @@ func (s *Status) Judge() {
 
 // paused returns the names of paused jobs.
 func (s *Status) paused() (names []string) {
-	for i := range s.Units {
-		if u := &s.Units[i]; u.Paused {
-			names = append(names, u.Job)
-		}
+	for _, p := range s.Pauses {
+		names = append(names, p.Job)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

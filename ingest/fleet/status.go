@@ -1,7 +1,10 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
@@ -11,6 +14,8 @@ import (
 type Status struct {
 	Daemons []Daemon `json:"daemons"`
 	Units   []Unit   `json:"units"`
+	// Pauses are the jobs that a person paused, also those that have no unit of work yet.
+	Pauses []Pause `json:"pauses"`
 	// Ledgers are those that the fleet charges.
 	Ledgers []pgcatalog.Ledger `json:"ledgers"`
 	// Behind is how many bytes of the database's log its slowest replica lacks. It is nil if
@@ -20,6 +25,17 @@ type Status struct {
 	Locks []Lock `json:"locks"`
 	// Findings say what needs attention, the worst first.
 	Findings []Finding `json:"findings"`
+}
+
+// Pause is a job that a person paused on all machines.
+type Pause struct {
+	Account string `json:"account"`
+	Job     string `json:"job"`
+}
+
+// Paused reports whether a person paused a job on all machines.
+func (s *Status) Paused(account, job string) bool {
+	return slices.Contains(s.Pauses, Pause{account, job})
 }
 
 // statusWithin is how long reading the tables may take, less than a page waits.
@@ -56,6 +72,12 @@ func (b *Board) read(ctx context.Context, s *Status) (err error) {
 		u := &s.Units[i]
 		u.Paused = paused[[2]string{u.Account, u.Job}]
 	}
+	for job := range paused {
+		s.Pauses = append(s.Pauses, Pause{job[0], job[1]})
+	}
+	slices.SortFunc(s.Pauses, func(a, b Pause) int {
+		return cmp.Or(strings.Compare(a.Job, b.Job), strings.Compare(a.Account, b.Account))
+	})
 	return b.pool.QueryRow(ctx, sql("replication")).Scan(&s.Behind)
 }
 

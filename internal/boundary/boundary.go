@@ -27,14 +27,23 @@ type Window struct {
 
 // Worst returns the first trailing window of length per with the most accepted requests. A
 // request counts for less than per, as in the windows of the ledger.
-func Worst(accepted []time.Time, per time.Duration) (worst Window) {
-	in := slices.SortedFunc(slices.Values(accepted), time.Time.Compare) // clocks step back
-	for oldest, i := 0, 0; i < len(in); i++ {
-		for in[i].Sub(in[oldest]) >= per {
-			oldest++
+func Worst(accepted []time.Time, per time.Duration) Window { return Fullest(accepted, accepted, per) }
+
+// Fullest is [Worst] for requests that were accepted at an unknown time between two known
+// ones, such as a call and its answer. It counts a request only if both are in the window, so
+// a limiter is never blamed for what may have been accepted outside. The order of the times
+// does not matter.
+func Fullest(sent, answered []time.Time, per time.Duration) (worst Window) {
+	from := slices.SortedFunc(slices.Values(sent), time.Time.Compare) // clocks step back
+	to := slices.SortedFunc(slices.Values(answered), time.Time.Compare)
+	ended := 0
+	for begun, start := range from {
+		for ended < len(to) && to[ended].Sub(start) < per {
+			ended++
 		}
-		if n := i - oldest + 1; n > worst.Accepted {
-			worst = Window{Accepted: n, From: in[oldest], To: in[i]}
+		// The requests begun before start have not all ended, so this is at most the count.
+		if n := ended - begun; n > worst.Accepted {
+			worst = Window{Accepted: n, From: start, To: to[ended-1]}
 		}
 	}
 	return worst

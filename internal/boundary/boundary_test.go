@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -78,6 +79,37 @@ func TestWorstAgainstTheObviousCount(t *testing.T) {
 	}
 }
 
+// A request counts only if its call and its answer are both in the window.
+func TestFullestBlamesNobodyForWhatMayBeOutside(t *testing.T) {
+	const per = 10 * time.Second
+	for _, tt := range []struct {
+		name           string
+		sent, answered []time.Time
+		want           int
+	}{
+		{"an answer that came too late", at(0, 1, 2), at(1, 2, 10), 2},
+		{"answers out of order", at(0, 1, 2, 3), at(9, 4, 3, 5), 4},
+		{"a call from before the window", at(0, 8, 9), at(12, 9, 10), 2},
+	} {
+		if got := boundary.Fullest(tt.sent, tt.answered, per).Accepted; got != tt.want {
+			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
+		}
+	}
+	random := rand.New(rand.NewPCG(3, 4))
+	for range 1000 {
+		var accepted, sent, answered []time.Time
+		for range random.IntN(40) {
+			at := start.Add(time.Duration(random.IntN(60)) * time.Second)
+			accepted = append(accepted, at)
+			sent = append(sent, at.Add(-time.Duration(random.IntN(5000))*time.Millisecond))
+			answered = append(answered, at.Add(time.Duration(random.IntN(5000))*time.Millisecond))
+		}
+		if got, truth := boundary.Fullest(sent, answered, per).Accepted, boundary.Worst(accepted, per).Accepted; got > truth {
+			t.Fatalf("%d counted, but only %d were accepted within a window, of %v to %v", got, truth, sent, answered)
+		}
+	}
+}
+
 // asked is what a limiter saw.
 type asked struct {
 	clock quota.Clock
@@ -115,6 +147,31 @@ func TestRunKeepsToItsTimeline(t *testing.T) {
 		if !slices.Equal(trial.Asked, []int{3, 2, 2}) || !slices.Equal(trial.Given, []int{3, 1, 0}) || len(trial.Accepted) != 4 {
 			t.Errorf("asked %v, given %v, accepted %v", trial.Asked, trial.Given, trial.Accepted)
 		}
+	}
+}
+
+// A timeline may name when windows begin, and sends a burst over several connections.
+func TestRunAroundABoundaryOfItsOwn(t *testing.T) {
+	clock := quota.NewSimClock(start)
+	var arrived, under atomic.Int32
+	all := make(chan struct{})
+	one := &boundary.Trial{Parallel: 4, Timeline: boundary.Timeline{Since: start.Add(-27 * time.Second), Steps: []boundary.Step{{After: -time.Second, Ask: 8}, {After: time.Second, Ask: 8, Give: true}}}}
+	one.Limiter = func(context.Context) (time.Time, bool, error) {
+		if arrived.Add(1) == 4 {
+			close(all)
+		}
+		if n := under.Add(1); n > 4 {
+			t.Errorf("%d calls at once", n)
+		}
+		<-all // until four are under way
+		under.Add(-1)
+		return clock.Now(), clock.Now().Before(start.Add(3 * time.Second)), nil
+	}
+	if err := boundary.Run(t.Context(), clock, boundary.Rate{Limit: 8, Per: 10 * time.Second}, []*boundary.Trial{one}); err != nil {
+		t.Fatal(err)
+	}
+	if want := start.Add(3 * time.Second); !one.Boundary.Equal(want) || !slices.Equal(one.Asked, []int{8, 1}) || !slices.Equal(one.Given, []int{8, 0}) {
+		t.Errorf("boundary at %v, want %v; asked %v, given %v", one.Boundary, want, one.Asked, one.Given)
 	}
 }
 

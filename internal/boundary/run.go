@@ -14,16 +14,20 @@ import (
 type Trial struct {
 	Timeline Timeline
 	Limiter  Limiter
+	Parallel int // how many requests of a burst are under way at a time; zero: 1
 
 	Boundary time.Time   // of the timeline
 	Asked    []int       // by step
 	Given    []int       // by step
 	Accepted []time.Time // times of the accepted requests
+
+	mu sync.Mutex // held while the results are written
 }
 
 // Run runs trials at the same time on one clock. The boundary is a multiple of the rate's
-// length since 1970, where fixed windows and two-counter estimates both start again.
-// Limiters with another clock, such as a server's, need it to show the same time.
+// length since 1970, where fixed windows and two-counter estimates both start again, or
+// since the time that a timeline names. Limiters with another clock, such as a server's, need
+// it to show the same time.
 func Run(ctx context.Context, clock quota.Clock, r Rate, trials []*Trial) error {
 	var offsets []time.Duration
 	for _, t := range trials {
@@ -35,55 +39,89 @@ func Run(ctx context.Context, clock quota.Clock, r Rate, trials []*Trial) error 
 	if len(offsets) == 0 {
 		return nil
 	}
-	slices.Sort(offsets)
-	boundary := after(clock.Now().Add(-offsets[0]), r.Per)
-	for _, offset := range slices.Compact(offsets) {
-		if err := clock.Sleep(ctx, boundary.Add(offset).Sub(clock.Now())); err != nil {
+	first := clock.Now().Add(-slices.Min(offsets))
+	var instants []time.Time
+	for _, t := range trials {
+		t.Boundary = after(first, t.Timeline.Since, r.Per)
+		for _, s := range t.Timeline.Steps {
+			instants = append(instants, t.Boundary.Add(s.After))
+		}
+	}
+	slices.SortFunc(instants, time.Time.Compare)
+	for _, instant := range slices.CompactFunc(instants, time.Time.Equal) {
+		if err := clock.Sleep(ctx, instant.Sub(clock.Now())); err != nil {
 			return err
 		}
-		if err := each(trials, func(t *Trial) error { t.Boundary = boundary; return t.step(ctx, offset) }); err != nil {
+		if err := each(len(trials), func(i int) error { return trials[i].step(ctx, instant.Sub(trials[i].Boundary)) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// after returns the first boundary after a time.
-func after(t time.Time, per time.Duration) time.Time {
+// after returns the first boundary after a time, if windows also begin at another.
+func after(t, since time.Time, per time.Duration) time.Time {
+	if since.IsZero() {
+		since = time.UnixMicro(0)
+	}
 	us := per.Microseconds()
-	return time.UnixMicro((t.UnixMicro()/us + 1) * us).UTC()
+	begun := (t.UnixMicro() - since.UnixMicro()) / us
+	return time.UnixMicro(since.UnixMicro() + (begun+1)*us).UTC()
 }
 
-// each calls a function for all trials concurrently, so that a slow answer does not delay
-// the others.
-func each(trials []*Trial, do func(*Trial) error) error {
-	failed := make([]error, len(trials))
+// each calls a function concurrently, so that a slow answer does not delay the others.
+func each(n int, do func(i int) error) error {
+	failed := make([]error, n)
 	var all sync.WaitGroup
-	for i, t := range trials {
-		all.Go(func() { failed[i] = do(t) })
+	for i := range n {
+		all.Go(func() { failed[i] = do(i) })
 	}
 	all.Wait()
 	return errors.Join(failed...)
 }
 
-// step runs the steps of one time.
+// step runs the steps of one time. A burst that stops at a refusal is sent one by one.
 func (t *Trial) step(ctx context.Context, offset time.Duration) error {
 	for i, s := range t.Timeline.Steps {
 		if s.After != offset {
 			continue
 		}
-		for t.Asked[i] < s.Ask {
-			t.Asked[i]++
-			at, accepted, err := t.Limiter(ctx)
-			if err != nil {
-				return err
-			}
-			if accepted {
-				t.Given[i]++
-				t.Accepted = append(t.Accepted, at)
-			} else if s.Give {
-				break
-			}
+		callers := min(max(t.Parallel, 1), max(s.Ask, 1))
+		if s.Give {
+			callers = 1
+		}
+		if err := each(callers, func(int) error { return t.ask(ctx, i) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ask sends what is left of a step.
+func (t *Trial) ask(ctx context.Context, i int) error {
+	s := t.Timeline.Steps[i]
+	next := func() bool {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.Asked[i] == s.Ask {
+			return false
+		}
+		t.Asked[i]++
+		return true
+	}
+	for next() {
+		at, accepted, err := t.Limiter(ctx)
+		if err != nil {
+			return err
+		}
+		if !accepted && s.Give {
+			return nil
+		}
+		if accepted {
+			t.mu.Lock()
+			t.Given[i]++
+			t.Accepted = append(t.Accepted, at)
+			t.mu.Unlock()
 		}
 	}
 	return nil

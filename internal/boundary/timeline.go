@@ -7,6 +7,7 @@ type Timeline struct {
 	Name  string // for programs
 	About string // for people
 	Steps []Step
+	Since time.Time // a time at which windows begin; zero: 1970
 }
 
 // Step is a burst of requests at one time.
@@ -19,7 +20,7 @@ type Step struct {
 // Bursts sends a full burst a tenth of a window before the boundary, and another one a tenth
 // after it.
 func Bursts(r Rate) Timeline {
-	return Timeline{"bursts", "a full burst just before a boundary, another just after", []Step{
+	return Timeline{Name: "bursts", About: "a full burst just before a boundary, another just after", Steps: []Step{
 		{After: -r.Per / 10, Ask: r.Limit},
 		{After: r.Per / 10, Ask: r.Limit},
 	}}
@@ -29,7 +30,7 @@ func Bursts(r Rate) Timeline {
 // is free, for two windows. A limiter that refills gives nearly as much again before the
 // burst is a window old.
 func Greed(r Rate, before time.Duration) Timeline {
-	t := Timeline{"greed", "a full burst, then whatever comes free, at once", []Step{{After: -before, Ask: r.Limit}}}
+	t := Timeline{Name: "greed", About: "a full burst, then whatever comes free, at once", Steps: []Step{{After: -before, Ask: r.Limit}}}
 	steps := min(max(r.Limit, 10), 100) // in a window
 	for i := range 2*steps + 1 {
 		t.Steps = append(t.Steps, Step{After: r.Per * time.Duration(i) / time.Duration(steps), Ask: r.Limit, Give: true})

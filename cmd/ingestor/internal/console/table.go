@@ -102,6 +102,9 @@ var (
 	Bad   = lipgloss.NewStyle().Foreground(lipgloss.Red)
 )
 
+// Inks are the inks of levels.
+var Inks = map[view.Level]lipgloss.Style{view.Good: Good, view.Warn: Warm, view.Bad: Bad}
+
 // In formats text in an ink, where there is colour.
 func (s *Sheet) In(ink lipgloss.Style, text string) string {
 	if !s.Colour || text == "" {
@@ -330,7 +333,7 @@ func (s *Sheet) cell(cell any) string {
 		if c.Note != "" {
 			return s.In(Faint, c.Text+", "+c.Note)
 		}
-		return s.In(map[view.Level]lipgloss.Style{view.Good: Good, view.Warn: Warm, view.Bad: Bad}[c.Level], c.Text)
+		return s.In(Inks[c.Level], c.Text)
 	case view.Reason:
 		return goesOn(c.Until, c.Why)
 	}

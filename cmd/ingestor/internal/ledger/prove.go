@@ -103,12 +103,10 @@ func prove(ctx context.Context, a *session.Session, ledger string, f *proveFlags
 		return err
 	}
 	v := proved(home, r, results)
-	if f.svg != "" {
-		if err := os.WriteFile(f.svg, v.svg(), 0o644); err != nil {
-			return console.Config(err) // exit code 1 means that a limiter failed
-		}
+	if err := v.compared().save(f.svg); err != nil {
+		return err
 	}
-	if err := a.Print(v, func(s *console.Sheet) { v.show(s); v.showPicture(s, f.svg) }); err != nil {
+	if err := a.Print(v, func(s *console.Sheet) { v.show(s); showPicture(s, f.svg) }); err != nil {
 		return err
 	}
 	return v.broken()

@@ -120,7 +120,7 @@ func TestProvePicture(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	picture := proved(h, proveRate, results).svg()
+	picture := proved(h, proveRate, results).compared().svg()
 	golden := filepath.Join("..", "..", "testdata", "prove.svg") // the README shows it
 	if os.Getenv("UPDATE") != "" {
 		if err := os.WriteFile(golden, picture, 0o644); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/open"
@@ -24,8 +25,9 @@ func QuotaCommand(a *session.Session) *cobra.Command {
 		Use:   "quota",
 		Short: "Show what is left of each pool, and when units come back",
 		Long: `Show the pools of the price book. For each window: the units used, the limit (quota less
-headroom), the units that come back next, and the next reset. Blocks are shown too. The
-command asks only the ledger and spends nothing.
+headroom), the units that come back next, and the next reset. Blocks are shown too. If jobs
+are configured, a line says whether the next run can start, as check and the first page of a
+server do. The command spends nothing.
 
 A user without a ledger of their own sees that of the service on this machine, if
 they are root or in the group ingestor.`,
@@ -39,10 +41,10 @@ they are root or in the group ingestor.`,
 			if err != nil {
 				return err
 			}
-			pools, at, err := a.AskService(cmd.Context(), s)
+			is, at, err := a.AskService(cmd.Context(), s)
 			switch {
 			case err == nil:
-				return printQuota(a, "of the service at "+at, pools)
+				return printQuota(a, "of the service at "+at, is)
 			case !errors.Is(err, fs.ErrNotExist):
 				return err
 			}
@@ -58,13 +60,21 @@ func showQuota(ctx context.Context, a *session.Session, l *quota.Ledger) error {
 	if err != nil {
 		return err
 	}
-	return printQuota(a, open.Shown(a.Loaded.Ledger), view.Pools(all))
+	v, err := a.VerdictToRead(ctx, a.Loaded, l)
+	if err != nil { // the pools are known all the same
+		fmt.Fprintf(a.Stderr, "ingestor: warning: it is not known whether the next run can start: %v\nTo see why: ingestor check\n", err)
+	}
+	return printQuota(a, open.Shown(a.Loaded.Ledger), &verdict.Standing{Pools: view.Pools(all), Verdict: v})
 }
 
-func printQuota(a *session.Session, whose string, pools []view.Pool) error {
-	return a.Print(pools, func(s *console.Sheet) {
+func printQuota(a *session.Session, whose string, is *verdict.Standing) error {
+	return a.Print(is, func(s *console.Sheet) {
 		s.Line("%s", s.In(console.Faint, "ledger "+whose))
-		quotaTable(s, pools)
+		quotaTable(s, is.Pools)
+		if v := is.Verdict; v != nil {
+			s.Line("")
+			s.Line("%s", s.In(console.Inks[v.Level], v.String()))
+		}
 	})
 }
 

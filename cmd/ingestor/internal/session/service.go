@@ -14,7 +14,7 @@ import (
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
-	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 )
 
 // The socket of the service of the system's package, and its ledger.
@@ -28,9 +28,9 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// AskService asks the service on this machine for its pools, for a user who has no ledger and has
+// AskService asks the service on this machine for its pools and its verdict, for a user who has no ledger and has
 // named none. If there is nobody to ask, the error is fs.ErrNotExist.
-func (a *Session) AskService(ctx context.Context, s *settings.Settings) (pools []view.Pool, at string, err error) {
+func (a *Session) AskService(ctx context.Context, s *settings.Settings) (is *verdict.Standing, at string, err error) {
 	at = cmp.Or(s.Socket, serviceSocket)
 	if s.File != "" || s.Ledger != settings.DefaultSettings(s.State).Ledger {
 		return nil, at, fs.ErrNotExist
@@ -63,12 +63,12 @@ func (a *Session) AskService(ctx context.Context, s *settings.Settings) (pools [
 		return nil, at, &console.Exit{Code: console.ExitDown, Err: fmt.Errorf("the service does not answer: %w\nTo start it: systemctl start ingestor-serve", err)}
 	}
 	defer func() { _ = resp.Body.Close() }() // it was read
-	var answer struct{ Pools []view.Pool }
-	if err = json.NewDecoder(resp.Body).Decode(&answer); err == nil && resp.StatusCode != http.StatusOK {
+	is = &verdict.Standing{}
+	if err = json.NewDecoder(resp.Body).Decode(is); err == nil && resp.StatusCode != http.StatusOK {
 		err = errors.New(resp.Status)
 	}
 	if err != nil {
 		return nil, at, &console.Exit{Code: console.ExitDown, Err: fmt.Errorf("the service at %s cannot say what is left: %w\nTo see why: journalctl -u ingestor-serve", at, err)}
 	}
-	return answer.Pools, at, nil
+	return is, at, nil
 }

@@ -2,7 +2,9 @@ package session
 
 import (
 	"context"
+	"errors"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
@@ -22,4 +24,19 @@ func (a *Session) Verdict(ctx context.Context, s *settings.Settings, l *quota.Le
 	}
 	facts := verdict.NewReader(&verdict.Options{Clock: a.Clock, MaxAge: s.MaxAge, Folders: s.Folders()})
 	return facts.Read(ctx, &src).Verdict().Said(), nil
+}
+
+// VerdictToRead is [Session.Verdict] for a command that has opened no catalog. It is nil without
+// jobs, and before the first run.
+func (a *Session) VerdictToRead(ctx context.Context, s *settings.Settings, l *quota.Ledger) (v *verdict.Said, err error) {
+	if len(s.List()) == 0 || s.NoCatalog() != nil {
+		return nil, nil
+	}
+	var done console.Closers
+	defer func() { err = errors.Join(err, done.Close()) }()
+	c, instead, err := a.ReadCatalog(ctx, s, &done)
+	if instead.warn(a, err); err != nil {
+		return nil, err
+	}
+	return a.Verdict(ctx, s, l, c)
 }

@@ -187,7 +187,7 @@ func (f *findings) judge(ctx context.Context, a *session.Session, s *settings.Se
 	if v.Level == view.Good {
 		say = f.ok
 	}
-	say("jobs", "%s: %s", v.Word, strings.Join(append([]string{v.Says}, v.More...), ". "))
+	say("jobs", "%s", v)
 	return nil
 }
 

@@ -30,6 +30,7 @@ type Job struct {
 	Resume  time.Time          // when deferred work resumes, or zero
 	Missed  time.Time          // when it was due and did not run, or zero
 	Waiting int                // deferred units of work
+	Paused  bool               // on all machines, by a person: it has no next start, and was not missed
 	Fresh   []ingest.Freshness // of the regions of a search
 }
 
@@ -143,9 +144,9 @@ func (j *Job) read(ctx context.Context, r *Reader, src *view.Sources, s *State) 
 			return err
 		}
 	}
-	why, due, err := src.Runner.Due(ctx, j.Job)
-	if due && j.late(why.Scheduled, s.Now) {
-		j.Missed = why.Scheduled
+	first, due, err := src.Runner.Overdue(ctx, j.Job)
+	if due {
+		j.Missed = j.late(first, s.Now)
 	}
 	return err
 }
@@ -188,20 +189,22 @@ func (r *Reader) unitsOf(ctx context.Context, c view.Catalog, id int64) (int64, 
 // tooLate is how long after its time a run counts as missed.
 const tooLate = 5 * time.Minute
 
-// late reports whether nobody makes the run of a job that was due. The last run may have been killed: it
-// counts until it should have ended.
-func (j *Job) late(due, now time.Time) bool {
+// late returns when a job was due first whose run nobody makes, or zero if that is not late yet. The latest time
+// does not tell: a job of every minute was always due a moment ago. The last run may have been killed: it counts
+// until it should have ended.
+func (j *Job) late(due, now time.Time) time.Time {
 	most := tooLate + j.Jitter
-	switch {
-	case now.Sub(due) <= most:
-		return false
-	case j.Last == nil:
-		return true
-	case !j.Last.StartedAt.Before(due):
-		return false
+	if j.Last == nil {
+		return j.Schedule().Last(now.Add(-most))
+	}
+	if !j.Last.StartedAt.Before(due) { // a person made one
+		due = j.Schedule().Next(j.Last.StartedAt)
 	}
 	end := j.Deadline(j.Last.StartedAt, ingest.Occasion{Scheduled: j.Last.Scheduled})
-	return j.Last.State != catalog.Running || !end.IsZero() && now.Sub(end) > most
+	if now.Sub(due) <= most || j.Last.State == catalog.Running && (end.IsZero() || now.Sub(end) <= most) {
+		return time.Time{}
+	}
+	return due
 }
 
 // Start returns when the job starts next, and whether it then resumes deferred work.

@@ -97,7 +97,7 @@ func (s *State) waiting(v *Verdict) (all []Note) {
 	names := map[cause][]string{}
 	for _, j := range s.Jobs {
 		c := s.chanceOf(j)
-		if s.Outage != nil || !c.shut() || c.never || !j.Resume.IsZero() || slices.Contains(v.names, j.Name) {
+		if s.Outage != nil || j.Paused || !c.shut() || c.never || !j.Resume.IsZero() || slices.Contains(v.names, j.Name) {
 			continue
 		}
 		why := cause{c.until, c.why()}

@@ -107,6 +107,7 @@ func (r *Reader) Read(ctx context.Context, src *view.Sources) *State {
 			is, err := src.Fleet.Status(ctx)
 			if err == nil {
 				s.Fleet = &is
+				s.pause()
 			}
 			return err
 		})
@@ -117,6 +118,15 @@ func (r *Reader) Read(ctx context.Context, src *view.Sources) *State {
 	s.measure(r.Folders)
 	trying.Wait()
 	return s
+}
+
+// pause takes the next start from the jobs that a person paused.
+func (s *State) pause() {
+	for _, j := range s.Jobs {
+		if s.Fleet.Paused(cmp.Or(j.Account, quota.DefaultAccount), j.Name) {
+			j.Paused, j.Next, j.Resume, j.Missed = true, time.Time{}, time.Time{}, time.Time{}
+		}
+	}
 }
 
 // Within asks with the reader's timeout.

@@ -75,6 +75,9 @@ func (s *State) Verdict() *Verdict {
 func (s *State) judge(all []chance) Verdict {
 	if len(all) == 0 {
 		v := s.judgePools()
+		if slices.ContainsFunc(s.Jobs, func(j *Job) bool { return j.Paused }) && v.Level != bad {
+			v = Verdict{Level: warn, Word: "Paused", Says: Say("No run starts: each job is paused, on all machines")} // a note says how to resume it
+		}
 		if v.Level == good && len(s.Disks) > 0 {
 			v.Level = warn // a note says why
 		}

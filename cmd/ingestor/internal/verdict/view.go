@@ -1,6 +1,16 @@
 package verdict
 
-import "github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+import (
+	"strings"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+)
+
+// Standing is what is left of the pools, with the verdict, in JSON.
+type Standing struct {
+	Pools   []view.Pool `json:"pools"`
+	Verdict *Said       `json:"verdict"` // nil without jobs, or without a catalog
+}
 
 // Said is a verdict for programs and terminals.
 type Said struct {
@@ -15,6 +25,11 @@ type Said struct {
 type SaidNote struct {
 	Level view.Level `json:"level"`
 	Says  string     `json:"says"`
+}
+
+// String returns the verdict in one line, without its notes.
+func (s *Said) String() string {
+	return s.Word + ": " + strings.Join(append([]string{s.Says}, s.More...), ". ")
 }
 
 // Said returns the verdict for programs and terminals. Its lists are never null.

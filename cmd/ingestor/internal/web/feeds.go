@@ -20,10 +20,7 @@ func (s *Server) quota(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return struct {
-		Pools   []view.Pool   `json:"pools"`
-		Verdict *verdict.Said `json:"verdict"`
-	}{view.Pools(all), s.standing(r.Context()).Verdict().Said()}, nil
+	return verdict.Standing{Pools: view.Pools(all), Verdict: s.standing(r.Context()).Verdict().Said()}, nil
 }
 
 // regions returns how fresh the charts are.

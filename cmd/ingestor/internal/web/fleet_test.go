@@ -52,6 +52,7 @@ func TestFleetPage(t *testing.T) {
 			work("FR", fleet.UnitQueued, func(u *fleet.Unit) { u.Job, u.Paused = "search", true }),
 			work("IT", fleet.UnitIdle, func(*fleet.Unit) {}),
 		},
+		Pauses: []fleet.Pause{{Account: quota.DefaultAccount, Job: "search"}},
 	}}
 	src := r.Sources()
 	src.Fleet = shown

@@ -57,6 +57,7 @@ type jobRow struct {
 	Name, Schedule, Cost string
 	Next                 *moment
 	Methods              string
+	Paused               bool
 }
 
 // latest is the number of runs in the table.
@@ -68,7 +69,7 @@ func (s *state) timeline() timeline {
 		t.Latest = s.runTable(s.runs[:min(len(s.runs), latest)])
 	}
 	for _, j := range s.Jobs {
-		row := jobRow{Name: j.Name, Schedule: j.Schedule().String()}
+		row := jobRow{Name: j.Name, Schedule: j.Schedule().String(), Paused: j.Paused}
 		if !j.Next.IsZero() {
 			at := s.Moment(j.Next)
 			row.Next = &at

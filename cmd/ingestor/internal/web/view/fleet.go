@@ -30,6 +30,9 @@ func FleetStatus(s fleet.Status) fleet.Status {
 			s.Daemons[i].Jobs = []string{}
 		}
 	}
+	if s.Pauses == nil {
+		s.Pauses = []fleet.Pause{}
+	}
 	if s.Units == nil {
 		s.Units = []fleet.Unit{}
 	}

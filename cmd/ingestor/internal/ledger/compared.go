@@ -1,0 +1,209 @@
+package ledger
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"charm.land/lipgloss/v2"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/internal/boundary"
+	"github.com/headroom-quota/headroom/internal/svg"
+)
+
+// compared is what prove and judge show, in tables and in a picture.
+type compared struct {
+	rate         boundary.Rate
+	title, about string   // of the picture
+	head         string   // above the panels
+	panels       [2]panel // without bursts if there were none
+	each         string   // what let the most through: each limiter, or it
+	tried        string   // the first column of the rows
+	rows         []provedLimiter
+}
+
+// panel shows two bursts around a boundary.
+type panel struct {
+	column, title string
+	bursts        []drawn
+}
+
+// drawn is a burst in the picture.
+type drawn struct {
+	after           float64 // the boundary, in windows
+	asked, accepted int
+}
+
+// total returns how many requests were asked and accepted around the boundary.
+func (p *panel) total() (asked, accepted int) {
+	for _, b := range p.bursts {
+		asked, accepted = asked+b.asked, accepted+b.accepted
+	}
+	return asked, accepted
+}
+
+// apart returns how far apart the two bursts around a boundary are.
+func apart(r boundary.Rate) time.Duration { return 2 * r.Per / 10 }
+
+// show writes both tables.
+func (c *compared) show(s *console.Sheet) {
+	if left, right := &c.panels[0], &c.panels[1]; len(left.bursts) == 2 && len(right.bursts) == 2 {
+		s.Line("")
+		s.Line("%s", s.In(console.Bold, "A full burst just before a boundary, and another just after it"))
+		var rows [][]string
+		for i, b := range left.bursts {
+			when := console.Length(apart(c.rate)/2) + [...]string{" before", " after"}[i]
+			rows = append(rows, []string{when, figure(b.asked), figure(b.accepted), figure(right.bursts[i].accepted)})
+		}
+		asked, one := left.total()
+		_, other := right.total()
+		rows = append(rows, []string{"within " + console.Length(apart(c.rate)), figure(asked), s.In(c.ink(one), figure(one)), s.In(c.ink(other), figure(other))})
+		s.Table(console.Columns("accepted", ">of", ">"+left.column, ">"+right.column), rows)
+	}
+	s.Line("")
+	s.Line("%s", s.In(console.Bold, c.most()+", on the timeline that was its worst"))
+	var rows [][]string
+	for _, l := range c.rows {
+		rows = append(rows, []string{l.Name, figure(l.Accepted), fmt.Sprintf("%.2fx", l.Times), s.In(c.ink(l.Accepted), l.verdict()), l.About})
+	}
+	s.Table(console.Columns(c.tried, ">accepted", ">limit", "verdict", "~timeline"), rows)
+}
+
+// save draws the picture into a file, if it has a path. Exit code 1 would mean that a limiter
+// failed.
+func (c *compared) save(path string) error {
+	if path == "" {
+		return nil
+	}
+	return console.Config(os.WriteFile(path, c.svg(), 0o644))
+}
+
+// showPicture writes where the picture is.
+func showPicture(s *console.Sheet, path string) {
+	if path != "" {
+		s.Line("")
+		s.Line("The picture is in %s.", console.Plain(path))
+	}
+}
+
+// most begins a sentence about the fullest windows.
+func (c *compared) most() string {
+	return "The most that " + c.each + " let through in " + console.Length(c.rate.Per)
+}
+
+// inAny describes a limit.
+func inAny(r boundary.Rate) string {
+	if r.Limit == 1 {
+		return "1 request in any " + console.Length(r.Per)
+	}
+	return figure(r.Limit) + " requests in any " + console.Length(r.Per)
+}
+
+// ink returns red above the limit, and green within it.
+func (c *compared) ink(accepted int) lipgloss.Style {
+	if accepted > c.rate.Limit {
+		return console.Bad
+	}
+	return console.Good
+}
+
+func figure(n int) string { return view.Number(int64(n)) }
+
+// The measures of the picture, in pixels.
+const (
+	proveWidth  = 760
+	proveMargin = 24
+	panelWidth  = 340 // around a boundary, two windows
+	panelTop    = 84
+	panelHeight = 96 // of a full burst
+	barsTop     = 286
+	barsLeft    = 170
+	barsWidth   = 430 // twice the limit, or more
+	barHeight   = 18
+	barStep     = 30
+)
+
+// svg draws the picture. The upper part shows what happens at a boundary, the lower part
+// the fullest windows.
+func (c *compared) svg() []byte {
+	height := barsTop + float64(len(c.rows))*barStep + 28
+	to := svg.New(proveWidth, height, c.title, c.about)
+	to.Rect(0, 0, proveWidth, height, "page")
+	to.Text(proveMargin, 30, "head", c.head)
+	c.draw(to, proveMargin, &c.panels[0])
+	c.draw(to, proveWidth-proveMargin-panelWidth, &c.panels[1])
+	c.bars(to)
+	return to.File()
+}
+
+// draw shows what was accepted around a boundary.
+func (c *compared) draw(to *svg.Canvas, left float64, p *panel) {
+	const wide = 22 // a burst
+	middle, base := left+panelWidth/2, float64(panelTop+panelHeight)
+	at := func(windows float64) float64 { return middle + windows*panelWidth/2 }
+	tall := func(n int) float64 { return float64(n) / float64(c.rate.Limit) * panelHeight }
+	to.Text(left, panelTop-26, "", p.title)
+	to.Rect(at(-0.5), panelTop-14, panelWidth/2, panelHeight+14, "shade")
+	to.Text(at(0.5)-6, panelTop-3, "end faint", "any "+console.Length(c.rate.Per))
+	to.Line(middle, panelTop-14, middle, base+6, "axis")
+	to.Line(left, base, left+panelWidth, base, "axis")
+	total := 0
+	for _, b := range p.bursts {
+		class := "s2"
+		if total += b.accepted; total > c.rate.Limit {
+			class = "bad"
+		}
+		x := at(b.after) - wide/2
+		side := "" // of the number: away from the boundary
+		number := x + wide + 6
+		if b.after < 0 {
+			side, number = "end", x-6
+		}
+		if b.accepted > 0 {
+			to.Bar(x, base-tall(b.accepted), wide, tall(b.accepted), class, fmt.Sprintf("%s of %s accepted", figure(b.accepted), figure(b.asked)))
+			to.Text(number, base-tall(b.accepted)+12, side, figure(b.accepted)+" pass")
+		}
+		if refused := b.asked - b.accepted; refused > 0 {
+			to.Bar(x, base-tall(b.asked), wide, tall(refused), "axis line", fmt.Sprintf("%s of %s refused", figure(refused), figure(b.asked)))
+			to.Text(number, base-tall(b.asked)+12, side, figure(refused)+" refused")
+		}
+	}
+	to.Text(middle, base+20, "middle faint", "boundary")
+	to.Text(left, base+20, "faint", console.Length(c.rate.Per)+" before")
+	to.Text(left+panelWidth, base+20, "end faint", console.Length(c.rate.Per)+" after")
+	sum := fmt.Sprintf("%s pass within %s", figure(total), console.Length(apart(c.rate)))
+	if total > c.rate.Limit {
+		sum += fmt.Sprintf(": %.3g times the limit", float64(total)/float64(c.rate.Limit))
+	}
+	to.Text(middle, base+42, "middle head", sum)
+}
+
+// bars shows the fullest windows.
+func (c *compared) bars(to *svg.Canvas) {
+	most := 2 * c.rate.Limit
+	for _, l := range c.rows {
+		most = max(most, l.Accepted)
+	}
+	perUnit := barsWidth / float64(most)
+	limit := barsLeft + float64(c.rate.Limit)*perUnit
+	to.Text(proveMargin, barsTop-26, "head", c.most()+", at its worst")
+	for i, l := range c.rows {
+		y := barsTop + float64(i)*barStep
+		within := float64(min(l.Accepted, c.rate.Limit)) * perUnit
+		hint := fmt.Sprintf("%s: %s accepted in %s, %s", l.Name, figure(l.Accepted), console.Length(c.rate.Per), l.verdict())
+		to.Text(barsLeft-10, y+13, "end", l.Name)
+		to.Bar(barsLeft, y, within, barHeight, "s2", hint)
+		end := barsLeft + within
+		if l.OverBy > 0 {
+			over := float64(l.OverBy) * perUnit
+			to.Bar(limit, y, over, barHeight, "bad", hint)
+			end = limit + over
+		}
+		to.Text(end+8, y+13, "", figure(l.Accepted)+", "+l.verdict())
+	}
+	bottom := barsTop + float64(len(c.rows))*barStep
+	to.Line(limit, barsTop-8, limit, bottom, "limit")
+	to.Text(limit, bottom+14, "middle faint", "the limit: "+figure(c.rate.Limit))
+}
