@@ -15,7 +15,7 @@ const attempts = 3
 
 // refusals is how often a call is made that the upstream refuses. The ledger lets it through each time:
 // while a limit is learned, such calls find out when there is room.
-const refusals = 20
+const refusals = 8
 
 // pause is the wait before the second attempt. It triples with each attempt.
 const pause = time.Second
@@ -36,10 +36,12 @@ func (r *Run) fetch(ctx context.Context, w *Work) (*catalog.Page, error) {
 			err = r.restart(w, err)
 		case youtube.Temporary(err) && (w.Attempts+1 < attempts || youtube.Refused(err) && refused < refusals):
 			wait := pause
-			for range min(w.Attempts, attempts-1) {
+			for range min(w.Attempts+refused, attempts-1) {
 				wait *= 3
 			}
-			if refused++; !youtube.Refused(err) {
+			if youtube.Refused(err) {
+				refused++
+			} else {
 				w.Attempts++
 			}
 			if r.late(wait) {

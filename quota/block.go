@@ -24,30 +24,33 @@ func (l *Ledger) Block(ctx context.Context, pool Pool, until time.Time, reason s
 	if until.Sub(l.clock.Now()) > maxBlock { // a misread answer must not shut a pool for ever
 		return BadInput("block %s: %s is too far off; a block may last %s at most", pool, until.UTC().Format(time.RFC3339), roundUp(maxBlock))
 	}
-	if lr := l.lowers(pool, reason); lr != nil {
+	b := BlockRequest{Until: until, Reason: reason}
+	if lr := l.lowers(pool, b); lr != nil {
 		return lr.refused(ctx, l, "", until.Sub(l.now()))
 	}
-	return l.block(ctx, pool, BlockRequest{Until: until, Reason: reason})
+	return l.block(ctx, pool, b)
 }
 
 // BlockFor shuts a pool for a while, counted by the store's clock: what a
 // Retry-After asks for.
 func (l *Ledger) BlockFor(ctx context.Context, pool Pool, d time.Duration, reason string) error {
-	if lr := l.lowers(pool, reason); lr != nil {
+	b := BlockRequest{For: d, Reason: reason}
+	if lr := l.lowers(pool, b); lr != nil {
 		return lr.refused(ctx, l, "", d)
 	}
-	return l.block(ctx, pool, BlockRequest{For: d, Reason: reason})
+	return l.block(ctx, pool, b)
 }
 
 // lowers returns what is known of a pool if a refusal lowers its rate, and does not shut it.
-func (l *Ledger) lowers(pool Pool, reason string) *learner {
-	if strings.HasPrefix(reason, handMark) || l.current() == nil {
+func (l *Ledger) lowers(pool Pool, b BlockRequest) *learner {
+	if strings.HasPrefix(b.Reason, handMark) || l.current() == nil {
 		return nil
 	}
-	if pool.Account == "" {
-		pool.Account = DefaultAccount
+	c, err := l.current().pool(pool)
+	if b.Charges = []Charge{c}; err != nil || b.Check() != nil { // block says what is wrong
+		return nil
 	}
-	return l.learner(pool)
+	return l.learner(c.Pool)
 }
 
 // These say how long a pool is shut by a refusal that names no time.
@@ -73,7 +76,7 @@ func (l *Ledger) BlockUntilReset(ctx context.Context, pool Pool, reason string) 
 	now := window.At(l.now())
 	until := now.Add(blockWithoutReset)
 	spec, ok := resets(c.Windows)
-	if lr := l.lowers(pool, reason); lr != nil && !ok {
+	if lr := l.lowers(pool, BlockRequest{For: time.Second, Reason: reason}); lr != nil && !ok {
 		return lr.refused(ctx, l, "", 0)
 	}
 	if ok {

@@ -25,7 +25,7 @@ type drawn struct {
 // is not held or is blocked, too little is left, it has ended or was closed, the id drew
 // other units before, or the call is invalid. The caller then reserves, which returns
 // the reason. An error is returned only for an outage, which reserving would meet again, and for
-// a call that another one goes before.
+// a call that another one goes before, or that a learned rate holds back.
 func (l *Ledger) drawn(ctx context.Context, h *Hold, c *Call) (*Reservation, error) {
 	if h == nil || h.ledger != l || ctx.Err() != nil || c.ID != "" && !validID(c.ID) {
 		return nil, nil
@@ -40,9 +40,10 @@ func (l *Ledger) drawn(ctx context.Context, h *Hold, c *Call) (*Reservation, err
 	if first := l.shut.enter(c, price.charges, id, l.now()); first != nil {
 		return nil, refusal(c, *first)
 	}
-	if price.learns {
-		before, _, err := l.pace(ctx, c, id, price.charges)
-		if before != nil || err != nil {
+	anew := false
+	if price.learns && !l.observes(c) {
+		var before *Verdict
+		if before, anew, err = l.pace(ctx, c, id, price.charges); before != nil || err != nil {
 			l.probed(price.charges[0].Pool.Upstream, price.charges[0].Pool.Account, id, false, false)
 		}
 		if before != nil {
@@ -61,6 +62,9 @@ func (l *Ledger) drawn(ctx context.Context, h *Hold, c *Call) (*Reservation, err
 		r, failed := l.admit(ctx, c, price, id, err)
 		return r, l.unseen(ctx, c, r, err, failed)
 	case taken == nil:
+		if anew {
+			l.learned(price.charges[0].Pool.Upstream, price.charges[0].Pool.Account, id, wasNotSent, false)
+		}
 		l.probed(price.charges[0].Pool.Upstream, price.charges[0].Pool.Account, id, false, false)
 		return nil, nil
 	}

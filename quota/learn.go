@@ -41,25 +41,35 @@ type LearnedRate struct {
 // learning is what a ledger knows of limits that are learned.
 type learning struct {
 	mu sync.Mutex
-	of map[Pool]*learner
+	of map[accountKey][]*learner // by upstream and account
 }
 
 // learner is what a ledger knows of one of them.
 type learner struct {
-	pool   Pool
-	bounds pace.Bounds
-	turn   chan struct{} // one change of the note at a time
+	pool Pool
+	turn chan struct{} // one change of the note at a time
 
 	// Who has the turn may use these.
 	state   pace.State
 	version int64
-	read    time.Time     // when the note was read or written last, by the ledger's clock; zero: never
-	ahead   time.Duration // the store's clock minus the ledger's
+	read    time.Time // when the note was read or written last, by the ledger's clock; zero: never
+	unsure  *unsure   // a write without an answer; else nil
 
-	mu    sync.Mutex
-	sent  map[string]sentCall // calls of this process that have no answer yet, by their ids
-	told  []told              // that the note does not have
-	timer *time.Timer         // writes them
+	mu     sync.Mutex
+	bounds pace.Bounds
+	ahead  time.Duration       // the store's clock minus the ledger's
+	open   bool                // a call was refused, and none has passed since
+	most   int                 // of sent, before old ones are forgotten
+	sent   map[string]sentCall // calls of this process that have no answer yet, by their ids
+	told   []told              // that the note does not have
+	timer  *time.Timer         // writes them
+}
+
+// unsure is a write of which is not known whether it has reached the note.
+type unsure struct {
+	text string
+	told int            // how many answers it had
+	sent window.Instant // the call that it let through, which then was not sent; or 0
 }
 
 // sentCall is a call that was sent.
@@ -73,7 +83,7 @@ type sentCall struct {
 // told is what became of a call.
 type told struct {
 	sentCall
-	by    window.Instant // when it was told
+	by    time.Time // when it was told, by the ledger's clock
 	as    answer
 	named time.Duration // the wait that a refusal has named
 	owner bool          // the call is known; else somebody has only said that there was a refusal
@@ -94,6 +104,8 @@ const (
 	learnedDelay = 250 * time.Millisecond
 	// mostSent is how many calls without an answer are remembered before old ones are forgotten.
 	mostSent = 4096
+	// sentLife is how long they are remembered then.
+	sentLife = 10 * time.Minute
 	// mostSwaps is how often a note is written again that others have written meanwhile.
 	mostSwaps = 1000
 )
@@ -119,28 +131,35 @@ func (l *Ledger) learner(pool Pool) *learner {
 	}
 	l.learning.mu.Lock()
 	defer l.learning.mu.Unlock()
-	lr := l.learning.of[pool]
-	if lr == nil {
-		lr = &learner{pool: pool, turn: make(chan struct{}, 1), sent: make(map[string]sentCall)}
+	of := accountKey{upstream: pool.Upstream, account: pool.Account}
+	i := slices.IndexFunc(l.learning.of[of], func(lr *learner) bool { return lr.pool == pool })
+	if i < 0 {
 		if l.learning.of == nil {
-			l.learning.of = make(map[Pool]*learner)
+			l.learning.of = make(map[accountKey][]*learner)
 		}
-		l.learning.of[pool] = lr
+		i = len(l.learning.of[of])
+		l.learning.of[of] = append(l.learning.of[of], &learner{pool: pool, turn: make(chan struct{}, 1), sent: make(map[string]sentCall)})
 	}
-	lr.bounds = bounds
+	lr := l.learning.of[of][i]
+	lr.mu.Lock()
+	defer lr.mu.Unlock()
+	lr.bounds = bounds // of the current price book
 	return lr
 }
 
-// learners returns all pools of an account of which something is known.
-func (k *learning) learners(upstream, account string) (all []*learner) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for pool, lr := range k.of {
-		if pool.Upstream == upstream && pool.Account == account {
-			all = append(all, lr)
-		}
+// learners returns the pools of an account whose limits are learned, and of which something is known.
+func (l *Ledger) learners(upstream, account string) []*learner {
+	learned := l.prices.Load().learned
+	if len(learned) == 0 {
+		return nil
 	}
-	return all
+	l.learning.mu.Lock()
+	defer l.learning.mu.Unlock()
+	of := l.learning.of[accountKey{upstream: upstream, account: account}]
+	if !slices.ContainsFunc(of, func(lr *learner) bool { _, learns := learned[[2]string{upstream, lr.pool.Name}]; return !learns }) {
+		return of
+	}
+	return slices.DeleteFunc(slices.Clone(of), func(lr *learner) bool { _, learns := learned[[2]string{upstream, lr.pool.Name}]; return !learns })
 }
 
 // pace lets a call pass those of its pools whose limits are learned. It returns the verdict of the first one
@@ -153,7 +172,9 @@ func (l *Ledger) pace(ctx context.Context, c *Call, id string, charges []Charge)
 		}
 		v, fresh, err := lr.send(ctx, l, c, id, charges[i].Units)
 		if err != nil || v != nil {
-			l.learned(charges[i].Pool.Upstream, charges[i].Pool.Account, id, wasNotSent, false)
+			if anew {
+				l.learned(charges[i].Pool.Upstream, charges[i].Pool.Account, id, wasNotSent, false)
+			}
 			return v, false, err
 		}
 		anew = anew || fresh
@@ -168,26 +189,26 @@ func (lr *learner) send(ctx context.Context, l *Ledger, c *Call, id string, unit
 	}
 	var wait time.Duration
 	var episode bool
-	ask := func() error {
+	ask := func(reads bool) error {
 		var sent window.Instant
-		err := lr.change(ctx, l, func(s *pace.State, now window.Instant) bool {
-			sent, wait = s.Send(lr.bounds, now, float64(max(units, 1)))
+		err := lr.change(ctx, l, reads, func(s *pace.State, b pace.Bounds, now window.Instant) bool {
+			sent, wait = s.Send(b, now, float64(max(units, 1)))
 			episode = s.Open != 0
 			return wait == 0
 		})
 		if err == nil && wait == 0 {
 			lr.mu.Lock()
 			defer lr.mu.Unlock()
-			if len(lr.sent) >= mostSent { // callers that never say how their calls ended
-				maps.DeleteFunc(lr.sent, func(_ string, c sentCall) bool { return sent.Sub(c.at) > ReceiptLife })
+			if len(lr.sent) >= lr.most { // callers that never say how their calls ended
+				maps.DeleteFunc(lr.sent, func(_ string, c sentCall) bool { return sent.Sub(c.at).Abs() > sentLife })
+				lr.most = max(2*len(lr.sent), mostSent)
 			}
 			lr.sent[id] = sentCall{at: sent, units: max(units, 1), tells: c.TellsAnswer}
 		}
 		return err
 	}
-	if err = ask(); err == nil && wait > 0 && l.clock.Now().Sub(lr.read).Abs() > learnedFresh {
-		lr.read = time.Time{}
-		err = ask()
+	if err = ask(false); err == nil && wait > 0 { // others may know better
+		err = ask(true)
 	}
 	if err != nil {
 		return nil, false, l.storeError(ctx, "reserve "+lr.pool.String(), err)
@@ -203,9 +224,9 @@ func (lr *learner) send(ctx context.Context, l *Ledger, c *Call, id string, unit
 	return v, false, nil
 }
 
-// granted notes the receipt of a call that was let through.
-func (k *learning) granted(v *Verdict) {
-	for _, lr := range k.learners(v.Pool.Upstream, v.Pool.Account) {
+// letThroughAs notes the receipt of a call that was let through.
+func (l *Ledger) letThroughAs(v *Verdict) {
+	for _, lr := range l.learners(v.Pool.Upstream, v.Pool.Account) {
 		lr.mu.Lock()
 		if c, sent := lr.sent[v.ID]; sent {
 			c.nonce = v.Nonce
@@ -224,8 +245,8 @@ func (lr *learner) has(id string) bool {
 }
 
 // change changes the note. What was told is written along. Do says whether it has changed the state;
-// it may be called several times.
-func (lr *learner) change(ctx context.Context, l *Ledger, do func(*pace.State, window.Instant) bool) error {
+// it may be called several times. With reads, what is known must be fresh.
+func (lr *learner) change(ctx context.Context, l *Ledger, reads bool, do func(*pace.State, pace.Bounds, window.Instant) bool) error {
 	keeper, can := l.store.(NoteKeeper)
 	if !can {
 		return ErrNoNotes
@@ -236,22 +257,25 @@ func (lr *learner) change(ctx context.Context, l *Ledger, do func(*pace.State, w
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	ctx, cancel := context.WithTimeout(ctx, l.timeout) // so that nobody keeps the turn for ever
+	defer cancel()
 	for range mostSwaps {
-		if lr.read.IsZero() {
+		if now := l.clock.Now(); lr.read.IsZero() || reads && now.Sub(lr.read).Abs() > learnedFresh {
 			n, _, err := keeper.SwapNote(ctx, lr.name(), -1, "")
 			if err != nil {
 				return err
 			}
-			lr.saw(n, l.clock.Now())
+			lr.state = readLearned(n.Text)
+			lr.saw(n, now)
 		}
-		s, now := lr.state.Clone(), window.At(l.clock.Now().Add(lr.ahead))
 		lr.mu.Lock()
-		all := lr.told
+		all, b, ahead := slices.Clone(lr.told), lr.bounds, lr.ahead
 		lr.mu.Unlock()
+		s, before := lr.state.Clone(), len(lr.state.Flight)
 		for i := range all {
-			all[i].tell(&s, lr.bounds)
+			all[i].tell(&s, b, ahead)
 		}
-		if !do(&s, now) && len(all) == 0 {
+		if !do(&s, b, window.At(l.clock.Now().Add(ahead))) && len(all) == 0 {
 			return nil
 		}
 		text, err := json.Marshal(&s)
@@ -260,15 +284,19 @@ func (lr *learner) change(ctx context.Context, l *Ledger, do func(*pace.State, w
 		}
 		n, swapped, err := keeper.SwapNote(ctx, lr.name(), lr.version, string(text))
 		if err != nil {
-			lr.read = time.Time{} // it may have been written
+			lr.read, lr.unsure = time.Time{}, &unsure{text: string(text), told: len(all)}
+			if n := len(s.Flight); n > 0 && n >= before {
+				lr.unsure.sent = s.Flight[n-1].At
+			}
 			return err
 		}
 		if !swapped {
+			lr.state = readLearned(n.Text)
 			lr.saw(n, l.clock.Now())
 			continue
 		}
-		lr.state, lr.version, lr.read = s, n.Version, l.clock.Now()
-		lr.ahead = n.Now.Sub(lr.read)
+		lr.state = s
+		lr.saw(n, l.clock.Now())
 		lr.mu.Lock()
 		defer lr.mu.Unlock()
 		lr.told = slices.Delete(lr.told, 0, len(all))
@@ -280,12 +308,24 @@ func (lr *learner) change(ctx context.Context, l *Ledger, do func(*pace.State, w
 // name is that of the note.
 func (lr *learner) name() string { return "learned " + lr.pool.String() }
 
-// saw takes a note. One that cannot be read was written by hand, or by a version to come: what
-// it says is learned anew.
+// saw takes the version and the time of a note.
 func (lr *learner) saw(n Note, now time.Time) {
-	lr.state, lr.version, lr.read, lr.ahead = readLearned(n.Text), n.Version, now, n.Now.Sub(now)
+	lr.version, lr.read = n.Version, now
+	lr.mu.Lock()
+	defer lr.mu.Unlock()
+	lr.ahead, lr.open = n.Now.Sub(now), lr.state.Open != 0
+	if u := lr.unsure; u != nil {
+		if lr.unsure = nil; n.Text == u.text { // it was written
+			lr.told = slices.Delete(lr.told, 0, min(u.told, len(lr.told)))
+			if u.sent != 0 {
+				lr.told = append(lr.told, told{sentCall: sentCall{at: u.sent}, by: now, as: wasNotSent, owner: true})
+			}
+		}
+	}
 }
 
+// readLearned reads a note. One that cannot be read was written by hand, or by a version to come: what
+// it says is learned anew.
 func readLearned(text string) (s pace.State) {
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
 		return pace.State{}
@@ -294,30 +334,27 @@ func readLearned(text string) (s pace.State) {
 }
 
 // tell tells a state what became of a call.
-func (t *told) tell(s *pace.State, b pace.Bounds) {
-	sent := t.at
+func (t *told) tell(s *pace.State, b pace.Bounds, ahead time.Duration) {
+	sent, by := t.at, window.At(t.by.Add(ahead))
 	if !t.owner {
-		if sent = t.by; s.Open != 0 && s.Probe != 0 { // only the probe is under way
+		if sent = by; s.Open != 0 && s.Probe != 0 { // only the probe is under way
 			sent = s.Probe
 		}
 	}
 	switch t.as {
 	case wasAccepted:
-		s.Accepted(b, sent, t.by, float64(t.units))
+		s.Accepted(b, sent, by, float64(t.units))
 	case wasRefused:
-		s.Refused(b, sent, t.by, t.named)
+		s.Refused(b, sent, by, t.named)
 	case wasNotSent:
-		s.Unsent(b, sent, t.by)
+		s.Unsent(b, sent, by)
 	}
 }
 
 // learned notes what became of a call in the pools whose limits are learned. Settled is that the call
 // was settled, which says nothing of one whose caller tells the answer itself.
 func (l *Ledger) learned(upstream, account, id string, as answer, settled bool) {
-	if len(l.prices.Load().learned) == 0 || id == "" {
-		return
-	}
-	for _, lr := range l.learning.learners(upstream, account) {
+	for _, lr := range l.learners(upstream, account) {
 		lr.hear(l, id, as, settled)
 	}
 }
@@ -336,10 +373,12 @@ func (lr *learner) hear(l *Ledger, id string, as answer, settled bool) {
 
 // note notes what became of a call, to be written a moment later. The caller holds the lock.
 func (lr *learner) note(l *Ledger, t told) {
-	t.by = window.At(l.clock.Now().Add(lr.ahead))
-	lr.told = append(lr.told, t)
+	t.by = l.clock.Now()
+	if lr.told = append(lr.told, t); len(lr.told) > mostSent { // the ledger has been down for long
+		lr.told = slices.Delete(lr.told, 0, len(lr.told)-mostSent)
+	}
 	delay := learnedDelay
-	if lr.state.Open != 0 {
+	if lr.open {
 		delay = 0 // others wait for it
 	}
 	if lr.timer == nil {
@@ -356,13 +395,13 @@ func (lr *learner) write(l *Ledger) {
 	lr.mu.Lock()
 	lr.timer = nil
 	lr.mu.Unlock()
-	_ = lr.change(ctx, l, nothing) // the next call meets the same fault
+	_ = lr.change(ctx, l, false, nothing) // the next call meets the same fault
 }
 
 // writeLearned writes all that was told.
 func (l *Ledger) writeLearned(ctx context.Context) error {
 	l.learning.mu.Lock()
-	all := slices.Collect(maps.Values(l.learning.of))
+	all := slices.Concat(slices.Collect(maps.Values(l.learning.of))...)
 	l.learning.mu.Unlock()
 	for _, lr := range all {
 		lr.mu.Lock()
@@ -371,7 +410,7 @@ func (l *Ledger) writeLearned(ctx context.Context) error {
 		if told == 0 {
 			continue
 		}
-		if err := lr.change(ctx, l, nothing); err != nil {
+		if err := lr.change(ctx, l, false, nothing); err != nil {
 			return l.storeError(ctx, "write what was learned of "+lr.pool.String(), err)
 		}
 	}
@@ -379,7 +418,7 @@ func (l *Ledger) writeLearned(ctx context.Context) error {
 }
 
 // nothing changes nothing but what was told.
-func nothing(*pace.State, window.Instant) bool { return false }
+func nothing(*pace.State, pace.Bounds, window.Instant) bool { return false }
 
 // refused notes that the upstream has refused a call, and writes it at once.
 func (lr *learner) refused(ctx context.Context, l *Ledger, id string, named time.Duration) error {
@@ -390,7 +429,7 @@ func (lr *learner) refused(ctx context.Context, l *Ledger, id string, named time
 	lr.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timeout)
 	defer cancel()
-	if err := lr.change(ctx, l, nothing); err != nil {
+	if err := lr.change(ctx, l, false, nothing); err != nil {
 		return l.storeError(ctx, "note a refusal of "+lr.pool.String(), err)
 	}
 	return nil
@@ -403,7 +442,7 @@ func (l *Ledger) Refused(ctx context.Context, t Token, named time.Duration) (lea
 	if l.current() == nil {
 		return false, errNotMade
 	}
-	for _, lr := range l.learning.learners(t.Upstream, t.Account) {
+	for _, lr := range l.learners(t.Upstream, t.Account) {
 		lr.mu.Lock()
 		c, sent := lr.sent[t.ID]
 		lr.mu.Unlock()
@@ -421,11 +460,25 @@ func (r *Reservation) Refused(ctx context.Context, pool Pool, named time.Duratio
 	if !r.made() {
 		return false, BadInput("refused: this reservation was not made by a ledger: see Ledger.Reserve")
 	}
-	lr := r.ledger.learner(pool)
+	c, err := r.ledger.current().pool(pool)
+	if err != nil {
+		return false, err
+	}
+	lr := r.ledger.learner(c.Pool)
 	if lr == nil {
 		return false, nil
 	}
+	if !lr.has(r.ID) { // it was let through in an outage or in mode observe, or told before
+		return true, nil
+	}
 	return true, lr.refused(ctx, r.ledger, r.ID, named)
+}
+
+// Unanswered tells the ledger that no answer of the upstream came. Calls that settle need not say it.
+func (r *Reservation) Unanswered() {
+	if r.made() && r.price.learns {
+		r.ledger.learned(r.Pool.Upstream, r.Pool.Account, r.ID, wasNotSent, false)
+	}
 }
 
 // lookLearned returns what was learned of the limit of a pool; nil if its limit is not learned.
@@ -436,7 +489,7 @@ func (l *Ledger) lookLearned(ctx context.Context, p *prices, pool Pool) (*Learne
 	}
 	keeper, can := l.store.(NoteKeeper)
 	if !can {
-		return nil, ErrNoNotes
+		return nil, nil
 	}
 	lr := &learner{pool: pool, bounds: bounds}
 	n, _, err := keeper.SwapNote(ctx, lr.name(), -1, "")
@@ -473,7 +526,7 @@ func (a Admin) Forget(ctx context.Context, pool Pool) error {
 	if lr == nil {
 		return BadInput("forget %s: its limit is that of the price book, and is not learned", c.Pool)
 	}
-	err = lr.change(ctx, l, func(s *pace.State, _ window.Instant) bool {
+	err = lr.change(ctx, l, false, func(s *pace.State, _ pace.Bounds, _ window.Instant) bool {
 		*s = pace.State{}
 		return true
 	})

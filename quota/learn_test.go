@@ -3,6 +3,8 @@ package quota_test
 import (
 	"context"
 	"errors"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -249,9 +251,105 @@ func TestARepeatedCallPassesTheRateOnce(t *testing.T) {
 	r := newLearnedRig(t, learnedBook, 2)
 	for i := range 10 {
 		got, err := r.ledgers[i%2].Reserve(t.Context(), quota.Call{Method: "get", ID: "one"})
-		if i == 0 && err != nil || err == nil && got.Repeat != (i > 0) {
+		if err != nil || got.Repeat != (i > 0) {
 			t.Fatalf("%d: %+v %v", i, got, err)
 		}
-		r.clock.Advance(time.Second)
+		if i == 4 { // also while one call goes first
+			if learns, err := got.Refused(t.Context(), quota.Pool{Upstream: "shop", Name: "calls"}, time.Hour); !learns || err != nil {
+				t.Fatal(learns, err)
+			}
+		}
+		if _, err := r.ledgers[0].Reserve(t.Context(), quota.Call{Method: "get", ID: "another"}); i == 0 && !errors.Is(err, quota.ErrRefused) {
+			t.Errorf("another id, right after it: %v, want a refusal", err)
+		}
+		r.clock.Advance(100 * time.Millisecond)
+	}
+	usage, err := r.ledgers[0].View().Usage(t.Context(), "shop", "")
+	if err != nil || usage[1].Allowances[0].Used > 2 {
+		t.Errorf("%+v %v: want the units of two calls at most", usage[1].Allowances[0], err)
+	}
+}
+
+// Nothing is learned from calls that did not keep to the rate.
+func TestNothingIsLearnedInModeObserve(t *testing.T) {
+	r := newLearnedRig(t, strings.Replace(learnedBook, "  shop:", "  shop:\n    mode: observe", 1), 1)
+	for range 20 {
+		got, err := r.ledgers[0].Reserve(t.Context(), quota.Call{Method: "get"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if learns, err := got.Refused(t.Context(), quota.Pool{Upstream: "shop", Name: "calls"}, 0); !learns || err != nil {
+			t.Fatal(learns, err)
+		}
+	}
+	usage, err := r.ledgers[0].View().Usage(t.Context(), "shop", "")
+	if err != nil || usage[0].Learned.Refusals != 0 {
+		t.Errorf("%+v %v: want nothing learned", usage[0].Learned, err)
+	}
+}
+
+// An answer that is written late tells nothing about the clock: who must wait still does.
+func TestAnAnswerThatIsWrittenLate(t *testing.T) {
+	r := newLearnedRig(t, strings.Replace(learnedBook, "to: 1000", "to: 1000, obey: true", 1), 2)
+	old, err := r.ledgers[0].Reserve(t.Context(), quota.Call{Method: "get"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	old.Answered() // it is not written yet
+	r.clock.Advance(5 * time.Minute)
+	got, err := r.ledgers[1].Reserve(t.Context(), quota.Call{Method: "get"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := got.Refused(t.Context(), quota.Pool{Upstream: "shop", Name: "calls"}, 4*time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	r.clock.Advance(time.Second)
+	for i, l := range r.ledgers {
+		var refused *quota.RefusedError
+		if _, err := l.Reserve(t.Context(), quota.Call{Method: "get"}); !errors.As(err, &refused) || refused.RetryAfter < 3*time.Minute {
+			t.Errorf("process %d: %v, want a refusal for almost four minutes", i, err)
+		}
+	}
+}
+
+// Many goroutines of several processes learn at once; a new price book and readers come between.
+func TestManyLearnAtOnce(t *testing.T) {
+	r := newLearnedRig(t, strings.Replace(learnedBook, "from: 2, to: 1000", "from: 100000", 1), 2)
+	books := []*quota.Book{r.ledgers[0].Book(), r.ledgers[1].Book()}
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			l := r.ledgers[i%2]
+			for n := range 40 {
+				switch got, err := l.Reserve(t.Context(), quota.Call{Method: "get"}); {
+				case err != nil && !errors.Is(err, quota.ErrRefused):
+					t.Error(err)
+				case err == nil && n%10 == 9:
+					if _, err := got.Refused(t.Context(), quota.Pool{Upstream: "shop", Name: "calls"}, 0); err != nil {
+						t.Error(err)
+					}
+				case err == nil:
+					got.Answered()
+				}
+				if n%20 == i {
+					_ = l.SetBook(books[i%2])
+					if _, err := l.View().Usage(t.Context(), "", ""); err != nil {
+						t.Error(err)
+					}
+				}
+				r.clock.Advance(time.Second)
+			}
+		})
+	}
+	all.Wait()
+	for _, l := range r.ledgers {
+		if err := l.Flush(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	usage, err := r.ledgers[0].View().Usage(t.Context(), "shop", "")
+	if err != nil || usage[0].Learned.Refusals == 0 {
+		t.Errorf("%+v %v: want some refusals", usage[0].Learned, err)
 	}
 }

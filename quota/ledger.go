@@ -243,9 +243,11 @@ func (l *Ledger) settle(ctx context.Context, t Token, units Units) (Settlement, 
 	t.least = ""
 	s, err := l.store.Settle(within, t, units)
 	if !errors.Is(err, ErrNoReceipt) { // else the token may be made up, or another one's
-		if units != nil && !slices.ContainsFunc(slices.Collect(maps.Values(units)), func(n int64) bool { return n > 0 }) { // it was free, or not sent: over HTTP, to release is to settle to nothing
-			l.learned(t.Upstream, t.Account, t.ID, wasNotSent, true)
+		as, spent := wasAccepted, slices.ContainsFunc(slices.Collect(maps.Values(units)), func(n int64) bool { return n > 0 })
+		if !spent { // it was free, or not sent: over HTTP, to release is to settle to nothing
+			as = wasNotSent
 		}
+		l.learned(t.Upstream, t.Account, t.ID, as, units != nil)
 		l.probed(t.Upstream, t.Account, t.ID, units != nil, units != nil)
 	}
 	t = t.plain()

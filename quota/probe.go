@@ -117,11 +117,6 @@ func (b *blocks) ended(upstream, account, id string, passed, settled bool) (pool
 // wait are woken. Otherwise they ask again by themselves: a call that was refused would wake
 // itself, and ask without a pause.
 func (l *Ledger) probed(upstream, account, id string, passed, settled bool) {
-	as := wasNotSent
-	if passed {
-		as = wasAccepted
-	}
-	l.learned(upstream, account, id, as, settled)
 	if pools := l.shut.ended(upstream, account, id, passed, settled); passed && pools != nil {
 		l.line.freed(pools, 0, l.clock.Now())
 	}
@@ -132,7 +127,13 @@ func (l *Ledger) probed(upstream, account, id string, passed, settled bool) {
 // too, unless [Call.TellsAnswer] is set. A program that says nothing of this has its other calls
 // wait a little after each block, for 5 s at most.
 func (r *Reservation) Answered() {
-	if r.made() && (r.price.learns || r.ledger.shut.many.Load() > 0) {
+	if !r.made() {
+		return
+	}
+	if r.price.learns {
+		r.ledger.learned(r.Pool.Upstream, r.Pool.Account, r.ID, wasAccepted, false)
+	}
+	if r.ledger.shut.many.Load() > 0 {
 		r.ledger.probed(r.Pool.Upstream, r.Pool.Account, r.ID, true, false)
 	}
 }

@@ -123,20 +123,28 @@ func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, price 
 	}
 	var anew bool
 	var err error
-	if price.learns {
+	if price.learns && !l.observes(c) {
 		var before *Verdict
 		if before, anew, err = l.pace(ctx, c, id, charges); before != nil {
-			*v = *before
+			if *v = *before; !fresh && l.repeats(ctx, c, id, charges, v) {
+				before = nil
+			}
 			l.answered(ctx, c, *v, 0)
 		}
 		if before != nil || err != nil {
 			l.probed(first.Upstream, first.Account, id, false, false)
 			return err
 		}
+		if v.Allowed {
+			return nil
+		}
 	}
 	mark, cleared := l.shut.noted.Load(), l.refusals.cleared.Load() // before the store is asked
 	if *v, err = l.store.Reserve(ctx, Request{ID: id, Fresh: fresh, Charges: charges, Labels: c.labels()}); err != nil {
 		l.probed(first.Upstream, first.Account, id, false, false)
+		if anew {
+			l.learned(first.Upstream, first.Account, id, wasNotSent, false)
+		}
 		return l.storeError(ctx, "reserve "+first.String(), err)
 	}
 	if l.journal != nil || v.Blocked { // until when by our clock
@@ -156,15 +164,30 @@ func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, price 
 		l.heard.note(v, charges, l.current().reported, l.now())
 	}
 	switch {
-	case anew && v.Repeat: // another process has sent it
+	case anew && (v.Repeat || !v.Allowed): // it is not sent, or was before
 		l.learned(first.Upstream, first.Account, id, wasNotSent, false)
-	case anew && v.Allowed:
-		l.learning.granted(v)
+	case anew:
+		l.letThroughAs(v)
 	}
 	if l.watch != nil {
 		l.answered(ctx, c, *v, l.clock.Now().Sub(began))
 	}
 	return nil
+}
+
+// repeats reports whether a call that its rate holds back was granted before, by the id that its caller
+// chose. Then v is that grant.
+func (l *Ledger) repeats(ctx context.Context, c *Call, id string, charges []Charge, v *Verdict) bool {
+	granted, err := l.store.Reserve(ctx, Request{ID: id, Charges: charges, Labels: c.labels()})
+	if err != nil || !granted.Allowed {
+		return false // the rate says when to come again
+	}
+	if granted.Repeat {
+		*v = granted
+		return true
+	}
+	_, _ = l.settle(ctx, granted.Token(), nil) // without an answer it counts as spent
+	return false
 }
 
 // explain completes what a store says of a refusal.

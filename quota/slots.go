@@ -114,6 +114,7 @@ func (l *Ledger) Done(ctx context.Context, t Token) error {
 		return BadInput("done: this reservation has no receipt")
 	}
 	t = t.plain()
+	l.learned(t.Upstream, t.Account, t.ID, wasAccepted, true)
 	l.probed(t.Upstream, t.Account, t.ID, true, true)
 	s := l.slots.remove(t)
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timeout)

@@ -49,6 +49,11 @@ func (p *Pool) WindowsFor(account string) []Window {
 	return p.Windows
 }
 
+// Calendar reports whether the pool has a calendar, whose reset ends a block.
+func (p *Pool) Calendar() bool {
+	return slices.ContainsFunc(p.Windows, func(w Window) bool { return w.Spec.Calendar() })
+}
+
 // pool makes one pool, or returns nil if something is wrong with it. Known are all pools.
 func (r *reader) pool(name string, d *keys.Pool, known []string) *Pool {
 	if !r.readable(d) {

@@ -124,7 +124,10 @@ func (no *refusal) pools(c *call) []string {
 func (t *Transport) block(ctx context.Context, c *call, pool quota.Pool, no *refusal) error {
 	ctx, cancel := context.WithTimeout(ctx, blockTimeout)
 	defer cancel()
-	if of := c.upstream.Pools[pool.Name]; of != nil && of.Learned != nil && c.granted != nil && no.rule.Until != book.UntilReset {
+	of := c.upstream.Pools[pool.Name]
+	if learns := of != nil && of.Learned != nil && c.granted != nil; learns && no.rule.Until == book.UntilReset && of.Calendar() {
+		c.granted.Unanswered() // the pool is shut, which says nothing about its rate
+	} else if learns {
 		named := no.wait
 		if !no.until.IsZero() {
 			named = no.until.Sub(quota.SystemClock{}.Now())

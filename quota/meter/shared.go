@@ -25,6 +25,8 @@ const (
 	shareSoon = 64
 	// shareTimeout bounds the time for one note. A call waits for it once.
 	shareTimeout = time.Second
+	// longestShared is the longest key that is shared. The ledger hashes longer ones.
+	longestShared = 64
 	// mostUnshared bounds the costs that wait until the ledger answers again.
 	mostUnshared = 1024
 )
@@ -76,9 +78,10 @@ func (t *Transport) tellCosts(of costOf, units int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.sharedOf(of)
-	if s.fresh = append(s.fresh, freshCost{of, units}); len(s.fresh) > mostUnshared {
-		s.fresh = slices.Delete(s.fresh, 0, len(s.fresh)-mostUnshared)
+	if len(s.fresh) == mostUnshared {
+		return // the ledger has been down for long
 	}
+	s.fresh = append(s.fresh, freshCost{of, units})
 	now := quota.SystemClock{}.Now()
 	if s.busy || len(s.fresh)%shareSoon != 0 && now.Sub(s.at).Abs() < shareEvery {
 		return
@@ -111,27 +114,26 @@ func (t *Transport) shareAllCosts(ctx context.Context) {
 // If that fails, this process goes on with what it knows by itself.
 func (t *Transport) shareCosts(ctx context.Context, of costOf, s *sharedCosts) {
 	m := &t.memory
-	m.mu.Lock()
-	fresh := s.fresh
-	s.fresh = nil
-	m.mu.Unlock()
-	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), shareTimeout)
+	within, cancel := context.WithTimeout(ctx, shareTimeout)
 	defer cancel()
 	of = of.method()
 	var merged map[costOf]*recent
+	written := 0
 	err := t.ledger.Note(within, "costs "+of.Upstream+"@"+of.Account+" "+of.Method, func(note string) (string, bool) {
-		merged = m.merge(note, of, fresh)
-		return noteOf(merged), len(fresh) > 0
+		merged, written = m.merge(note, of, s)
+		return noteOf(merged), written > 0
 	})
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err != nil {
-		if s.fresh = append(fresh, s.fresh...); !errors.Is(err, quota.ErrBadInput) {
+		if !errors.Is(err, quota.ErrBadInput) { // which says that the store keeps no notes
 			t.log.LogAttrs(ctx, slog.LevelDebug, "what calls have cost is not shared", slog.String("error", err.Error()))
 		}
 		return
 	}
 	maps.Copy(m.costs, merged)
+	m.bound()
+	s.fresh = slices.Delete(s.fresh, 0, min(written, len(s.fresh)))
 	for _, c := range s.fresh { // came meanwhile
 		if r := merged[c.of]; r != nil {
 			r.add(c.units)
@@ -139,10 +141,11 @@ func (t *Transport) shareCosts(ctx context.Context, of costOf, s *sharedCosts) {
 	}
 }
 
-// merge returns what a note says of a method's costs with what is fresh. What the note does not have is
-// what this process knows.
-func (m *memory) merge(note string, method costOf, fresh []freshCost) map[costOf]*recent {
-	all, known := make(map[costOf]*recent), make(map[costOf]bool)
+// merge returns what a note says of a method's costs with what is fresh, and how much of that there is.
+// What the note does not have is what this process knows. A long key is personal at times, and stays here.
+func (m *memory) merge(note string, method costOf, s *sharedCosts) (all map[costOf]*recent, fresh int) {
+	all = make(map[costOf]*recent)
+	known := make(map[costOf]bool)
 	var read memoryFile
 	if json.Unmarshal([]byte(note), &read) == nil && read.Form == memoryForm { // else it is written anew
 		for _, c := range read.Costs {
@@ -154,18 +157,28 @@ func (m *memory) merge(note string, method costOf, fresh []freshCost) map[costOf
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for of, cost := range m.costs {
-		if of.method() == method && !known[of] {
+		if of.method() == method && !known[of] && len(of.Key) <= longestShared {
 			own := *cost
 			own.Count = maps.Clone(cost.Count)
 			all[of] = &own
 		}
 	}
-	for _, c := range fresh {
+	for _, c := range s.fresh {
 		if known[c.of] { // else what this process knows has it
 			all[c.of].add(c.units)
 		}
 	}
-	return all
+	return all, len(s.fresh)
+}
+
+// bound forgets costs beyond the most that are remembered. The caller holds the lock.
+func (m *memory) bound() {
+	for of := range m.costs {
+		if len(m.costs) <= mostLearned {
+			return
+		}
+		delete(m.costs, of)
+	}
 }
 
 // noteOf writes costs. Of very many keys it keeps those of which most was seen.

@@ -215,9 +215,11 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		t.settle(req.Context(), c, r, resp, err)
 	}
 	if err != nil || resp == nil || below != nil || len(resp.Header[RefusedHeader]) > 0 { // the upstream did not say it
+		r.Unanswered()
 		return resp, c.clean(err)
 	}
 	if err := c.guard(resp); err != nil {
+		r.Unanswered()
 		if resp.Body != nil {
 			_ = resp.Body.Close() // the caller does not get it
 		}
@@ -231,6 +233,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	watchers := t.readFeedback(req.Context(), c, resp)
 	refusals, err := t.readRefusal(req.Context(), c, resp)
 	if err != nil {
+		r.Unanswered()
 		return nil, err
 	}
 	r.Answered() // unless it was refused: then the pool is shut again

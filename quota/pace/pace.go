@@ -106,6 +106,9 @@ const (
 	slowest = 100
 	// young is how many episodes it takes until refusals are as rare as they are to be.
 	young = 8
+	// stepBack is how far the clock may seem to go back, because machines differ. One that goes back
+	// farther was set back, and takes all instants with it.
+	stepBack = 2 * time.Second
 	// aged is after how long a pause the rate moves fast again.
 	aged = 24 * time.Hour
 	// idle is how long nobody asks until the time counts as idle, at high rates.
@@ -118,6 +121,9 @@ const (
 // is in flight until [State.Accepted], [State.Refused] or [State.Unsent] is told its instant.
 // Otherwise it says when to ask again; an answer may make that earlier.
 func (s *State) Send(b Bounds, now window.Instant, units float64) (sent window.Instant, wait time.Duration) {
+	if back := s.Latest.Sub(now); s.Began != 0 && back > stepBack { // an answer may come late, but not this
+		s.move(now - s.Latest)
+	}
 	now = s.enter(now)
 	if s.Open != 0 {
 		switch {
@@ -145,17 +151,13 @@ func (s *State) Send(b Bounds, now window.Instant, units float64) (sent window.I
 	return s.sent(now, units, free), 0
 }
 
-// enter brings the state to an instant: time does not move back. A clock that was set back by more
-// than a minute moves all instants with it.
+// enter brings the state to an instant: time does not move back.
 func (s *State) enter(now window.Instant) window.Instant {
 	if s.Began == 0 {
 		s.Began, s.Latest = now, now
 	}
 	if now.Sub(s.Latest) > aged { // the limit may be another one by now
 		s.Young = min(s.Young, 1)
-	}
-	if back := s.Latest.Sub(now); back > time.Minute {
-		s.move(now - s.Latest)
 	}
 	s.Latest = max(s.Latest, now)
 	life := s.life()

@@ -17,6 +17,9 @@ func (s *Store) SwapNote(ctx context.Context, name string, version int64, text s
 	if err := s.ready(ctx); err != nil {
 		return n, false, err
 	}
+	if version < 0 {
+		return s.readNote(ctx, name)
+	}
 	err = s.Beside(ctx, func(of pagestore.Tx) error {
 		t := of.(*tx)
 		r, err := t.one("note_find", name)
@@ -31,4 +34,17 @@ func (s *Store) SwapNote(ctx context.Context, name string, version int64, text s
 		return t.exec("note_put", name, text, n.Version)
 	})
 	return n, swapped && err == nil, err
+}
+
+// readNote reads a note without waiting for those who write.
+func (s *Store) readNote(ctx context.Context, name string) (n quota.Note, _ bool, err error) {
+	t, err := s.file.view(ctx)
+	if err != nil {
+		return n, false, err
+	}
+	r, err := t.one("note_find", name)
+	if err == nil {
+		n = quota.Note{Text: r.Text(0), Version: r.Int(1), Now: t.now.UTC()}
+	}
+	return n, false, t.End(err)
 }
