@@ -99,6 +99,7 @@ var keys = map[string][]string{
 	"modernc.org/sqlite":                  {"internal/sqlitefile", "ingest/catalog"},
 	"github.com/goccy/go-yaml":            {"internal/strictyaml", program + "ledger"}, // ledger: a price book as JSON
 	"github.com/sony/gobreaker":           {"quota/breaker"},
+	"github.com/dunglas/httpsfv":          {"internal/content"}, // the fields RateLimit and RateLimit-Policy
 	"github.com/prometheus":               {program + "metrics", "quota/observe/prom"},
 	"google.golang.org/grpc":              {"quota/meter/grpcmeter", program + "web"}, // users of quota/meter do not get it
 	"github.com/envoyproxy":               {program + "web"},
