@@ -79,6 +79,11 @@ func (c *Cleaner) segment(text string, i int) bool {
 	return c.own[text] || isVersion || plain.MatchString(text) && (c.all && len(text) <= longest || known(text))
 }
 
+// Common reports whether a segment of a path is {id}, a version or made of common words.
+func Common(text string) bool {
+	return text == Parameter || version.MatchString(text) || plain.MatchString(text) && known(text)
+}
+
 // known reports whether all that a word is made of is common.
 func known(text string) bool {
 	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("-_.", r) }) {
