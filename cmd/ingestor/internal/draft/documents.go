@@ -88,7 +88,7 @@ func (d *Draft) OpenAPI(from string, text []byte) error {
 		return errors.New("is no OpenAPI document: it has neither openapi nor swagger")
 	}
 	host, base := server(doc)
-	if host == "" && len(d.upstreams) == 1 {
+	if host = plainHost(host); host == "" && len(d.upstreams) == 1 {
 		for host = range d.upstreams {
 		}
 	}
@@ -127,15 +127,13 @@ func (d *Draft) OpenAPI(from string, text []byte) error {
 				continue
 			}
 			op := item.get(verb)
-			whole := strings.TrimSuffix(base, "/") + path
-			r := u.route(upper, cmp.Or(strings.TrimRight(whole, "/"), "/"), from)
+			path, _, _ := strings.Cut(path, "?")
+			r := u.route(upper, strings.TrimSuffix(base, "/")+path, from)
 			r.name = cmp.Or(r.name, op.text("operationId"))
 			u.extensions(op, from, upper+" "+path)
-			for _, status := range []string{"429"} {
-				if answer := doc.resolve(op.get("responses").get(status)); answer != nil {
-					u.refusals[429] = from + ": " + upper + " " + path + " documents 429"
-					u.documented(answer.get("headers"), from)
-				}
+			if answer := doc.resolve(op.get("responses").get("429")); answer != nil {
+				u.refusals[429] = from + ": " + upper + " " + path + " documents 429"
+				u.documented(answer.get("headers"), from)
 			}
 		}
 	}
@@ -299,8 +297,8 @@ func (d *Draft) Commons(from string, text []byte) error {
 		}
 		hosts, _ := e["domains"].([]any)
 		for _, host := range hosts {
-			if name, is := host.(string); is {
-				u := d.of(name, from)
+			if name, is := host.(string); is && plainHost(name) != "" {
+				u := d.of(plainHost(name), from)
 				u.limits = append(u.limits, l)
 			}
 		}

@@ -52,7 +52,6 @@ type route struct {
 	name       string // "": made of the path
 	from       []string
 	seen       int
-	charges    map[string]string // by pool; missing ones cost nothing
 }
 
 // call is a recorded call, and where it was recorded.
@@ -74,9 +73,17 @@ func (d *Draft) note(format string, args ...any) {
 	d.notes = append(d.notes, fmt.Sprintf(format, args...))
 }
 
+// plainHost returns a host as a price book has it, or "" if it can have none.
+func plainHost(host string) string {
+	host = strings.TrimSuffix(strings.ToLower(host), ":443")
+	if !hostForm.MatchString(host) {
+		return ""
+	}
+	return host
+}
+
 // of returns the upstream of a host, which may be new.
 func (d *Draft) of(host, from string) *upstream {
-	host = strings.TrimSuffix(strings.ToLower(host), ":443")
 	u := d.upstreams[host]
 	if u == nil {
 		u = &upstream{host: host, routes: map[string]*route{}, refusals: map[int]string{}}
@@ -89,7 +96,13 @@ func (d *Draft) of(host, from string) *upstream {
 }
 
 // Host adds an upstream of which only the host is known.
-func (d *Draft) Host(host string) { d.of(host, "--host") }
+func (d *Draft) Host(host string) error {
+	if host = plainHost(host); host == "" {
+		return errors.New("is no host, as in api.example.com")
+	}
+	d.of(host, "--host")
+	return nil
+}
 
 // Log reads what ingestor proxy --record wrote.
 func (d *Draft) Log(from string, text []byte) error {
@@ -99,7 +112,7 @@ func (d *Draft) Log(from string, text []byte) error {
 			break
 		}
 		x := &record.Exchange{}
-		if err := json.Unmarshal(line, x); err != nil || x.Host == "" || x.Path == "" {
+		if err := json.Unmarshal(line, x); err != nil || plainHost(x.Host) != x.Host || !strings.HasPrefix(x.Path, "/") {
 			return errors.New("is no recording of ingestor proxy --record: a line is no call")
 		}
 		d.add(from, x)
@@ -138,9 +151,10 @@ func (d *Draft) HAR(from string, text []byte) error {
 	for i := range h.Log.Entries {
 		e := &h.Log.Entries[i]
 		u, err := url.Parse(e.Request.URL)
-		if err != nil || u.Host == "" || e.Response.Status < 200 {
+		if err != nil || plainHost(u.Host) == "" || e.Response.Status < 200 {
 			continue // what was not answered
 		}
+		u.Host = plainHost(u.Host)
 		body := []byte(e.Response.Content.Text)
 		if plain, err := base64.StdEncoding.DecodeString(e.Response.Content.Text); err == nil && e.Response.Content.Encoding == "base64" {
 			body = plain
@@ -154,7 +168,7 @@ func (d *Draft) HAR(from string, text []byte) error {
 		}
 		d.add(from, x)
 		for name := range u.Query() {
-			if k := &d.upstreams[strings.TrimSuffix(strings.ToLower(u.Host), ":443")].key; keyParams[strings.ToLower(name)] && *k == (APIKey{}) {
+			if k := &d.upstreams[u.Host].key; keyParams[strings.ToLower(name)] && *k == (APIKey{}) {
 				*k = APIKey{query: name, from: from + ": a call has this parameter"}
 			}
 		}
@@ -218,15 +232,14 @@ func (u *upstream) sortRoutes() {
 			before += "/" + part
 			path += "/" + shown
 		}
-		c.route = u.route(c.Verb, path, c.from)
+		c.route = u.find(c.Verb, path, c.from)
 		c.route.seen++
 	}
 }
 
-var segment = regexp.MustCompile(`\{[^/]*\}[^/]*`)
-
-// route returns the route of a path, which may be new.
-func (u *upstream) route(verb, path, from string) *route {
+// find returns the route of a recorded path, which may be new. One of a document may have a
+// parameter where the path has a word.
+func (u *upstream) find(verb, path, from string) *route {
 	parts := strings.Split(path, "/")
 	for _, key := range slices.Sorted(maps.Keys(u.routes)) {
 		r := u.routes[key]
@@ -236,21 +249,44 @@ func (u *upstream) route(verb, path, from string) *route {
 			same = same && (of[i] == parts[i] || strings.HasPrefix(of[i], "{") && parts[i] != "")
 		}
 		if same {
-			if !slices.Contains(r.from, from) {
-				r.from = append(r.from, from)
-			}
-			return r
+			path = r.path
+			break
 		}
 	}
+	return u.route(verb, path, from)
+}
+
+var (
+	parameter = regexp.MustCompile(`^\{[^{}]*\}(:[A-Za-z]+)?$`)
+	literal   = regexp.MustCompile(`^[A-Za-z0-9._~!$&'()*+,;=:@-]+$`)
+	hostForm  = regexp.MustCompile(`^(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?$`)
+)
+
+// route returns a route, which may be new. Parameters are called {id}, {id2} and so on.
+func (u *upstream) route(verb, path, from string) *route {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
 	n := 0
-	path = segment.ReplaceAllStringFunc(path, func(string) string {
-		if n++; n > 1 {
-			return fmt.Sprintf("{id%d}", n)
+	for i, part := range parts {
+		m := parameter.FindStringSubmatch(part)
+		if m == nil && (part == "" && len(parts) == 1 || literal.MatchString(part) && part != "." && part != "..") {
+			continue
 		}
-		return record.Parameter
-	})
-	r := &route{verb: verb, path: path, from: []string{from}, charges: map[string]string{}}
-	u.routes[verb+" "+path] = r
+		if parts[i] = record.Parameter; n > 0 {
+			parts[i] = fmt.Sprintf("{id%d}", n+1)
+		}
+		if n++; m != nil {
+			parts[i] += m[1]
+		}
+	}
+	path = "/" + strings.Join(parts, "/")
+	r := u.routes[verb+" "+path]
+	if r == nil {
+		r = &route{verb: verb, path: path}
+		u.routes[verb+" "+path] = r
+	}
+	if !slices.Contains(r.from, from) {
+		r.from = append(r.from, from)
+	}
 	return r
 }
 

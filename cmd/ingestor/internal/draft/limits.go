@@ -371,7 +371,7 @@ func lengthOf(longest time.Duration, ends []time.Time) time.Duration {
 		return longest <= d+slack
 	}
 	for _, d := range lengths {
-		if fits(d, false) && float64(longest) >= 0.85*float64(d) {
+		if fits(d, false) && float64(longest) >= 0.85*float64(d) && (d <= time.Hour || len(ends) > 1 || slices.Contains(usual, d)) {
 			return d
 		}
 	}
@@ -447,8 +447,8 @@ func (w window) moving(points []point, longest time.Duration) window {
 // bucket makes the window one that refills by so many units a second.
 func (w window) bucket(rate float64) window {
 	w.moves, w.burst, w.unsure = true, w.quota, ""
-	for _, d := range lengths {
-		if math.Abs(rate*d.Seconds()/float64(w.quota)-1) < 0.08 {
+	for _, d := range usual {
+		if math.Abs(rate*d.Seconds()/float64(w.quota)-1) < 0.12 {
 			w.per = d
 			return w
 		}

@@ -198,7 +198,7 @@ func (f *form) recorded(r *rand.Rand) (truth *limiter, lines []byte) {
 // TestDraftsHaveTheWindowsOfTheirUpstreams makes 50 upstreams of each seed, and compares the
 // windows of their drafts with the truth.
 func TestDraftsHaveTheWindowsOfTheirUpstreams(t *testing.T) {
-	for _, seed := range []uint64{1, 2, 3, 20261128, rand.Uint64()} { //nolint:gosec // the last seed is another each time
+	for _, seed := range []uint64{1, 2, 3, 20261128} {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // no secret
 			var wrong []string

@@ -12,6 +12,7 @@ import (
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/record"
 	"github.com/headroom-quota/headroom/internal/content"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // pool is a pool of the book.
@@ -117,7 +118,7 @@ func (w *writer) upstream(name string, u *upstream) {
 			continue
 		}
 		w.put(4, "windows:", "")
-		for _, l := range p.windows {
+		for _, l := range p.windows[:min(len(p.windows), book.MaxWindows)] {
 			w.put(5, "- "+l.text, l.from)
 		}
 	}
@@ -267,20 +268,22 @@ func (u *upstream) refused() (all []*call) {
 // ask for, and has as many calls as were answered in it before.
 func (u *upstream) byRefusals() (w window, from string) {
 	refused := u.refused()
+	wait := func(c *call) time.Duration {
+		n, _ := content.Number(c.Header["Retry-After"])
+		return min(time.Duration(n)*time.Second, 30*day)
+	}
 	var longest time.Duration
 	for _, c := range refused {
-		if n, ok := content.Number(c.Header["Retry-After"]); ok {
-			longest = max(longest, time.Duration(n)*time.Second)
-		}
+		longest = max(longest, wait(c))
 	}
 	if longest == 0 {
 		return w, ""
 	}
-	w.per = lengthOf(longest, nil)
+	w.per = usual[slices.IndexFunc(usual, func(d time.Duration) bool { return d >= longest-slack })]
 	for _, no := range refused {
-		n := int64(0)
+		n, begins := int64(0), no.at.Add(wait(no)-w.per-slack)
 		for _, c := range u.calls {
-			if c.Status < 400 && c.at.After(no.at.Add(-w.per)) && !c.at.After(no.at) {
+			if c.Status < 400 && wait(no) > 0 && c.at.After(begins) && !c.at.After(no.at) {
 				n++
 			}
 		}

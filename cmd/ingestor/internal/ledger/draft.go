@@ -50,7 +50,9 @@ is a book with which ingestor proxy can record the first calls.`,
 				return console.Usage("each --from needs a kind and a file, as in --from har calls.har; there are %d kinds and %d files", len(kinds), len(files))
 			}
 			for _, host := range hosts {
-				d.Host(host)
+				if err := d.Host(host); err != nil {
+					return console.Usage("--host %s %w", host, err)
+				}
 			}
 			for i, file := range files {
 				read := sources[kinds[i]]

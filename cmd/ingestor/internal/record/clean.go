@@ -76,8 +76,13 @@ func (c *Cleaner) Path(path string) string {
 
 func (c *Cleaner) segment(text string, i int) bool {
 	isVersion := version.MatchString(text) && (text[0] == 'v' || i < 3 && strings.ContainsAny(text, "-."))
-	return c.own[text] || isVersion || plain.MatchString(text) && (c.all && len(text) <= longest || known(text))
+	return c.own[text] || isVersion || plain.MatchString(text) && (c.all && isWord(text) || known(text))
 }
+
+var noWord = regexp.MustCompile(`[b-df-hj-np-tv-xzB-DF-HJ-NP-TV-XZ]{6}|([a-z]{1,2}[A-Z]{1,2}){3}`)
+
+// isWord reports whether a text looks like words, and not like a key of letters alone.
+func isWord(text string) bool { return len(text) <= longest && !noWord.MatchString(text) }
 
 // Common reports whether a segment of a path is {id}, a version or made of common words.
 func Common(text string) bool {
@@ -130,7 +135,7 @@ func (c *Cleaner) Value(text string) string {
 		switch {
 		case piece[0] == ':' && len(piece) > 1: // bytes
 			return ":eA==:"
-		case quantity.MatchString(piece), plain.MatchString(piece) && (c.all && len(piece) <= longest || known(piece)):
+		case quantity.MatchString(piece), plain.MatchString(piece) && (c.all && isWord(piece) || known(piece)):
 			return piece
 		}
 		unknown = true
