@@ -6,14 +6,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml"
+
+	windows "github.com/headroom-quota/headroom/quota/window"
 )
 
 // node is a value of a document whose form is not known beforehand.
@@ -58,26 +60,11 @@ func decode(text []byte, into any) error {
 
 // number reads a number in any of its forms, or -1.
 func number(v any) int64 {
-	switch v := v.(type) {
-	case float64:
-		if v >= 1 && v < math.MaxInt32*1e6 {
-			return int64(v)
-		}
-	case uint64:
-		return int64(min(v, math.MaxInt64)) //nolint:gosec // bounded
-	case int64:
-		return v
-	case int:
-		return int64(v)
-	case string:
-		if n, _, found := strings.Cut(v, "/"); !found || n != "" {
-			var parsed int64
-			if _, err := fmt.Sscanf(n, "%d", &parsed); err == nil {
-				return parsed
-			}
-		}
+	n, err := strconv.ParseFloat(strings.TrimSpace(strings.Split(fmt.Sprint(v), "/")[0]), 64)
+	if err != nil || n < 1 || n > windows.MaxUnits {
+		return -1
 	}
-	return -1
+	return int64(n)
 }
 
 // OpenAPI reads a description of an API: version 2.0, 3.0 or 3.1. Without a server in it, the
@@ -277,7 +264,7 @@ func (d *Draft) Commons(from string, text []byte) error {
 		}
 		l.pool = units[e.text("metric")]
 		if l.pool == "" {
-			l.pool = cmp.Or(strings.ReplaceAll(e.text("metric"), "-", "_"), "requests") + "s"
+			l.pool = poolName(strings.ReplaceAll(e.text("metric"), "-", "_") + "s")
 		}
 		if l.window.quota <= 0 || l.window.per <= 0 {
 			continue

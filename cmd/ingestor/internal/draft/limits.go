@@ -15,6 +15,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/record"
 	"github.com/headroom-quota/headroom/internal/content"
 	"github.com/headroom-quota/headroom/quota/book"
+	windows "github.com/headroom-quota/headroom/quota/window"
 )
 
 // kind names a limit in answers: those of one kind are one window of one pool.
@@ -44,9 +45,10 @@ var (
 		"second": time.Second, "secondly": time.Second, "minute": time.Minute, "minutely": time.Minute, "hour": time.Hour, "hourly": time.Hour, "day": day, "daily": day,
 		"week": 7 * day, "weekly": 7 * day, "month": 30 * day, "monthly": 30 * day,
 	}
-	noise  = map[string]bool{"x": true, "rate": true, "ratelimit": true, "api": true, "quota": true, "after": true, "at": true, "time": true, "ms": true, "milliseconds": true, "seconds": true, "count": true, "call": true, "calls": true, "shop": true, "info": true, "request": true}
-	pair   = regexp.MustCompile(`^(?:.*[^0-9])?([0-9]+)/([0-9]+)(?:[^0-9/].*)?$`)
-	standi = regexp.MustCompile(`^x[0-9a-f]{6}$`) // a stand-in of a recording
+	noise      = map[string]bool{"x": true, "rate": true, "ratelimit": true, "api": true, "quota": true, "after": true, "at": true, "time": true, "ms": true, "milliseconds": true, "seconds": true, "count": true, "call": true, "calls": true, "shop": true, "info": true, "request": true}
+	pair       = regexp.MustCompile(`^(?:.*[^0-9])?([0-9]+)/([0-9]+)(?:[^0-9/].*)?$`)
+	headerName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	standi     = regexp.MustCompile(`^x[0-9a-f]{6}$`) // a stand-in of a recording
 )
 
 const day = 24 * time.Hour
@@ -94,7 +96,7 @@ func pointsOf(x *record.Exchange) (all []point) {
 		case role == "resource" && !standi.MatchString(x.Header[name]):
 			resource = x.Header[name]
 		case role == "interval":
-			if n, ok := content.Number(x.Header[name]); ok && n > 0 {
+			if n, ok := content.Number(x.Header[name]); ok && n > 0 && n <= int64(book.MaxBlock/unitOf(name)) {
 				intervals[group] = time.Duration(n) * unitOf(name)
 			}
 		}
@@ -169,6 +171,9 @@ func pointsOfBody(x *record.Exchange) (all []point) {
 // roleOf reads the name of a header: what it tells, of which limit, and in which window.
 func roleOf(name string) (role, group string, per time.Duration) {
 	text := strings.ReplaceAll(strings.ToLower(name), "rate-limit", "ratelimit")
+	if !headerName.MatchString(name) {
+		return "", "", 0
+	}
 	if !strings.Contains(text, "ratelimit") && !strings.Contains(text, "limit") && !strings.Contains(text, "quota") {
 		return "", "", 0
 	}
@@ -247,13 +252,18 @@ type window struct {
 	unsure string // why it is a guess
 }
 
+// drains reports whether it is a bucket. The arithmetic of larger ones would not be exact.
+func (w window) drains() bool {
+	return w.burst > 0 && float64(w.burst)*float64(w.per.Microseconds()) <= windows.MaxUnits
+}
+
 func (w window) String() string {
 	switch {
 	case w.atOnce:
 		return fmt.Sprintf("{in_flight: %d}", w.quota)
-	case w.burst > 0 && w.burst == w.quota:
+	case w.drains() && w.burst == w.quota:
 		return fmt.Sprintf("{algorithm: bucket, per: %s, quota: %d}", brief(w.per), w.quota)
-	case w.burst > 0:
+	case w.drains():
 		return fmt.Sprintf("{algorithm: bucket, per: %s, quota: %d, burst: %d}", brief(w.per), w.quota, w.burst)
 	case w.zone == "UTC":
 		return fmt.Sprintf("{per: day, quota: %d}", w.quota)
@@ -298,7 +308,7 @@ func windowOf(points []point) window {
 	if w.quota < 0 {
 		w.unsure = "no answer names the limit"
 		for _, p := range points {
-			w.quota = max(w.quota, p.remaining+1, p.used)
+			w.quota = min(max(w.quota, p.remaining+1, p.used, 1), windows.MaxUnits)
 		}
 	}
 	var ends []point

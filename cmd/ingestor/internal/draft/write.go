@@ -20,7 +20,20 @@ type pool struct {
 	name    string
 	series  []*series // that answers tell
 	windows []line
+	least   int64           // of their limits; 0: there is none
 	inOne   map[*route]bool // routes whose answers tell about it
+}
+
+// add adds a window.
+func (p *pool) add(w window, from string) {
+	p.windows = append(p.windows, line{w.String(), from})
+	most := w.quota
+	if w.drains() {
+		most = w.burst
+	}
+	if p.least == 0 || most < p.least {
+		p.least = most
+	}
 }
 
 // series is what answers told about one window of a pool, in their order.
@@ -96,7 +109,7 @@ func (w *writer) upstream(name string, u *upstream) {
 	u.sortRoutes()
 	pools := u.pools()
 	from := strings.Join(u.from, ", ")
-	w.put(1, name+":", from)
+	w.put(1, fmt.Sprintf("%q:", name), from)
 	w.put(2, "mode: observe", "until you have checked this draft: calls are counted, and none is refused")
 	w.put(2, fmt.Sprintf("hosts: [%q]", u.host), from)
 	switch {
@@ -127,6 +140,20 @@ func (w *writer) upstream(name string, u *upstream) {
 	w.methods(u, pools)
 }
 
+var (
+	plainPool = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
+	yamlWords = []string{"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
+)
+
+// poolName makes the name of a pool, which YAML takes for nothing else.
+func poolName(text string) string {
+	name := strings.ToLower(strings.ReplaceAll(clean(text, "requests"), ".", "_"))
+	if !plainPool.MatchString(name) || slices.Contains(yamlWords, name) {
+		name = "pool_" + name
+	}
+	return name
+}
+
 // pools finds the pools and their windows, those of answers before those of documents.
 func (u *upstream) pools() (all []*pool) {
 	of := func(name string) *pool {
@@ -142,7 +169,7 @@ func (u *upstream) pools() (all []*pool) {
 	for _, c := range u.calls {
 		for _, p := range pointsOf(c.Exchange) {
 			p.at, p.call = c.at, c
-			p.pool = strings.ToLower(strings.ReplaceAll(clean(p.pool, "requests"), ".", "_"))
+			p.pool = poolName(p.pool)
 			s := told[p.kind]
 			if s == nil {
 				s = &series{kind: p.kind}
@@ -163,12 +190,18 @@ func (u *upstream) pools() (all []*pool) {
 			s.unlike(u)
 		}
 	}
-	for _, c := range u.calls {
-		if _, has := c.Body["extensions.cost.throttleStatus.restoreRate"]; has {
-			if rate, ok := content.Number(c.Body["extensions.cost.throttleStatus.restoreRate"]); ok && rate > 0 {
-				for _, s := range of("points").series {
-					s.window.burst, s.window.quota, s.window.per, s.window.moves, s.window.unsure = s.points[0].limit, rate, time.Second, true, ""
+	for _, p := range all {
+		for _, s := range p.series {
+			rate, ok := content.Number(s.points[0].call.Body["extensions.cost.throttleStatus.restoreRate"])
+			switch requests := told[kind{pool: "requests"}]; {
+			case p.name == "points" && ok && rate > 0:
+				s.window = window{quota: rate, per: time.Second, burst: s.points[0].limit, moves: true}
+			case strings.Contains(p.name, "token") && s.per == 0 && requests != nil && requests.window.per > 0 && requests.window.unsure == "": // both count the same time
+				quota := s.window.quota
+				if s.window = requests.window; s.window.burst > 0 {
+					s.window.burst = quota
 				}
+				s.window.quota = quota
 			}
 		}
 	}
@@ -177,11 +210,12 @@ func (u *upstream) pools() (all []*pool) {
 	}
 	for _, p := range all {
 		for _, s := range p.series {
-			p.windows = append(p.windows, line{s.window.String(), u.withDocuments(p.name, s)})
+			from := u.withDocuments(p.name, s)
+			p.add(s.window, from)
 		}
 		if len(p.series) == 0 && p.name == "requests" && len(u.limits) == 0 {
 			if w, from := u.byRefusals(); w.quota > 0 {
-				p.windows = append(p.windows, line{w.String(), from})
+				p.add(w, from)
 			}
 		}
 	}
@@ -201,7 +235,7 @@ func (u *upstream) pools() (all []*pool) {
 		if l.window.unsure != "" {
 			from += "; " + l.window.unsure
 		}
-		p.windows = append(p.windows, line{l.window.String(), from})
+		p.add(l.window, from)
 	}
 	slices.SortFunc(all, func(a, b *pool) int { return cmp.Compare(a.name, b.name) })
 	return all
@@ -231,25 +265,25 @@ func (s *series) unlike(u *upstream) {
 // withDocuments compares what answers tell with what documents say, and says where the window
 // comes from. A document that says the same is not needed any more.
 func (u *upstream) withDocuments(pool string, s *series) string {
-	last := s.points[len(s.points)-1]
-	from := fmt.Sprintf("%s: told by %d answers", last.call.from, len(s.points))
+	from := fmt.Sprintf("%s: told by %d answers", s.points[0].call.from, len(s.points))
+	against := ""
 	for i := range u.limits {
 		l := &u.limits[i]
 		switch {
-		case l.pool != pool || l.window.atOnce:
-		case l.window.per == s.window.per && l.window.quota != s.window.quota && l.window.quota > 0:
+		case l.pool != pool || l.window.atOnce || l.window.quota == 0:
+		case l.window.per == s.window.per && l.window.quota != s.window.quota:
 			u.contradict("%s says %s, and answers tell %s; the draft has what answers tell", l.from, l.window, s.window)
-			from += "; contradiction: " + l.from + " says " + l.window.String()
+			against += "; contradiction: " + l.from + " says " + l.window.String()
 			l.window.quota = 0
 		case l.window.quota == s.window.quota && (l.window.per == s.window.per || s.window.unsure != ""):
 			s.window.per, s.window.unsure, l.window.quota = l.window.per, "", 0
-			from += ", and " + l.from
+			from += ", and said by " + l.from
 		}
 	}
 	if s.window.unsure != "" {
-		from += "; " + s.window.unsure
+		against += "; " + s.window.unsure
 	}
-	return from
+	return from + against
 }
 
 // refused returns the calls that the upstream refused for a limit.
@@ -346,7 +380,7 @@ func (w *writer) refusals(u *upstream, pools []*pool) {
 		}
 		for _, member := range []string{"errors.0.extensions.code", "errors.0.type"} {
 			if text := c.Body[member]; c.Status == http.StatusOK && (strings.Contains(text, "THROTTLED") || strings.Contains(text, "RATE") && strings.Contains(text, "LIMITED")) {
-				lines[fmt.Sprintf("- {status: 200, body: %s, for: 1s}", text)] = c.from + ": seen in an answer with status 200"
+				lines[fmt.Sprintf("- {status: 200, body: %q, for: 1s}", text)] = c.from + ": seen in an answer with status 200"
 			}
 		}
 	}
@@ -481,6 +515,9 @@ func (p *pool) cost(r *route, u *upstream) (line, bool) {
 		return line{fmt.Sprintf("{estimate: {learn: p95, first: %d}, actual: [%s]}", first, strings.Join(actual, ", ")), "answers tell what a call has cost"}, first > 0
 	}
 	switch {
+	case strings.Contains(p.name, "byte"):
+		u.noteOnce("what a call takes of " + p.name + " is not known; no call is charged for it")
+		return line{}, false
 	case p.name == "points" && largest("extensions.cost.actualQueryCost") > 0:
 		return learnt("extensions.cost.actualQueryCost")
 	case p.name == "points" && largest("data.rateLimit.cost") > 0:
@@ -508,7 +545,7 @@ func (p *pool) cost(r *route, u *upstream) (line, bool) {
 		}
 	}
 	for _, n := range slices.Sorted(maps.Keys(seen)) {
-		if 2*seen[n] > total && n > 1 {
+		if 2*seen[n] > total && n > 1 && seen[n] > 1 && n <= p.least {
 			return line{fmt.Sprint(n), fmt.Sprintf("%d of %d calls in a row took %d", seen[n], total, n)}, true
 		}
 	}
