@@ -414,7 +414,9 @@ func (w *writer) refusals(u *upstream, pools []*pool) {
 		lines["- {status: 429, for: 30s}"] = "not seen; look up what a refusal looks like"
 	}
 	w.put(2, "refusals:", "")
-	for _, text := range slices.Sorted(maps.Keys(lines)) {
+	for _, text := range slices.SortedFunc(maps.Keys(lines), func(a, b string) int { // those with a condition first
+		return cmp.Or(cmp.Compare(strings.Count(b, ", header: "), strings.Count(a, ", header: ")), cmp.Compare(a, b))
+	}) {
 		w.put(3, text, lines[text])
 	}
 }

@@ -63,7 +63,11 @@ is a book with which ingestor proxy can record the first calls.`,
 				if err != nil {
 					return err
 				}
-				if err := read(filepath.Base(file), text); err != nil {
+				name := filepath.Base(file)
+				if file == "-" {
+					name = "standard input"
+				}
+				if err := read(name, text); err != nil {
 					return console.Usage("%s %w", file, err)
 				}
 			}
