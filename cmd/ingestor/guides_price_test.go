@@ -45,6 +45,10 @@ func TestGuidePricesAnAPI(t *testing.T) {
 			}
 		}
 	}
+	f.write("recorded.jsonl", fenced(guides(t)["docs/drafts.md"], "jsonl")[0])
+	if r := f.run("costs", "draft", "--from", "log", f.path("recorded.jsonl")); r.code != console.ExitDone || !strings.Contains(r.stdout, "quota: 5000") {
+		t.Errorf("the line of docs/drafts.md gives %d:\n%s%s", r.code, r.stdout, r.stderr)
+	}
 	if tried != 1 {
 		t.Errorf("the page tries the book %d times", tried)
 	}

@@ -71,7 +71,10 @@ func number(v any) int64 {
 // API is at the only host that is known so far.
 func (d *Draft) OpenAPI(from string, text []byte) error {
 	var doc node
-	if err := decode(text, &doc); err != nil || doc["openapi"] == nil && doc["swagger"] == nil {
+	if err := decode(text, &doc); err != nil {
+		return fmt.Errorf("is neither JSON nor YAML: %w", err)
+	}
+	if doc["openapi"] == nil && doc["swagger"] == nil {
 		return errors.New("is no OpenAPI document: it has neither openapi nor swagger")
 	}
 	host, base := server(doc)

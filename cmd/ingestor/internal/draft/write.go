@@ -265,7 +265,7 @@ func (s *series) unlike(u *upstream) {
 // withDocuments compares what answers tell with what documents say, and says where the window
 // comes from. A document that says the same is not needed any more.
 func (u *upstream) withDocuments(pool string, s *series) string {
-	from := fmt.Sprintf("%s: told by %d answers", s.points[0].call.from, len(s.points))
+	from := fmt.Sprintf("%s: %d answers tell it", s.points[0].call.from, len(s.points))
 	against := ""
 	for i := range u.limits {
 		l := &u.limits[i]
@@ -277,7 +277,7 @@ func (u *upstream) withDocuments(pool string, s *series) string {
 			l.window.quota = 0
 		case l.window.quota == s.window.quota && (l.window.per == s.window.per || s.window.unsure != ""):
 			s.window.per, s.window.unsure, l.window.quota = l.window.per, "", 0
-			from += ", and said by " + l.from
+			from += ", and so does " + l.from
 		}
 	}
 	if s.window.unsure != "" {
