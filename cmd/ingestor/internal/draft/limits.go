@@ -406,7 +406,7 @@ func (w window) regains(points []point) (rate float64, refills bool) {
 	some, all := 0, 0
 	for i := 1; i < len(points); i++ {
 		a, b := &points[i-1], &points[i]
-		if a.remaining < 0 || b.remaining < 0 || b.remaining >= w.quota-1 || b.remaining < a.remaining-1 || b.remaining > a.remaining+w.quota/2 || b.call.Status >= 400 {
+		if a.remaining < 0 || b.remaining < 0 || b.remaining >= w.quota-1 || b.remaining > a.remaining+w.quota/2 || b.call.Status >= 400 {
 			continue
 		}
 		back, seconds, all = back+float64(b.remaining-a.remaining+1), seconds+b.at.Sub(a.at).Seconds(), all+1
@@ -414,7 +414,7 @@ func (w window) regains(points []point) (rate float64, refills bool) {
 			some++
 		}
 	}
-	if all < 5 || 5*some < all || seconds <= 0 || back <= 0 {
+	if all < 5 || 5*some < all || seconds <= 0 || 10*back < float64(all) { // calls at once come in any order, and none comes back
 		return 0, false
 	}
 	rate = back / seconds

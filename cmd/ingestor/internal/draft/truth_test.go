@@ -240,6 +240,28 @@ func TestDraftsHaveTheWindowsOfTheirUpstreams(t *testing.T) {
 	}
 }
 
+// Answers to calls at once come in another order than the upstream has counted them.
+func TestCallsAtOnceAreNoBucket(t *testing.T) {
+	var lines []byte
+	for i := range 50 {
+		x := &record.Exchange{At: time.Date(2026, 11, 28, 10, 0, 0, i*1e8, time.UTC), Host: "api.example.com", Verb: "GET", Path: "/v1/items", Status: 200, Kind: "json", Header: map[string]string{
+			"X-Ratelimit-Limit-Hour": "1000", "X-Ratelimit-Remaining-Hour": fmt.Sprint(900 - (i ^ 1)),
+		}}
+		line, err := json.Marshal(x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(append(lines, line...), '\n')
+	}
+	d := New()
+	if err := d.Log("calls.jsonl", lines); err != nil {
+		t.Fatal(err)
+	}
+	if text, _ := d.Book(); !strings.Contains(text, "- {per: 1h, quota: 1000}") {
+		t.Errorf("drafted:\n%s", text)
+	}
+}
+
 func (s *limiter) String() string {
 	if s.burst > 0 {
 		return fmt.Sprintf("bucket %d by %d in %s", s.burst, s.quota, s.per)

@@ -135,8 +135,8 @@ func (w *writer) upstream(name string, u *upstream) {
 			w.put(5, "- "+l.text, l.from)
 		}
 	}
-	w.feedback(u, pools)
-	w.refusals(u, pools)
+	w.feedback(pools)
+	w.refusals(u)
 	w.methods(u, pools)
 }
 
@@ -326,7 +326,7 @@ func (u *upstream) byRefusals() (w window, from string) {
 	return w, fmt.Sprintf("%s: worked out from %d refusals, that ask to wait %s at most; look it up", refused[0].from, len(refused), brief(longest))
 }
 
-func (w *writer) feedback(u *upstream, pools []*pool) {
+func (w *writer) feedback(pools []*pool) {
 	var lines []line
 	standard := false
 	for _, p := range pools {
@@ -372,7 +372,7 @@ func (w *writer) feedback(u *upstream, pools []*pool) {
 	}
 }
 
-func (w *writer) refusals(u *upstream, pools []*pool) {
+func (w *writer) refusals(u *upstream) {
 	lines := map[string]string{}
 	for _, c := range u.calls {
 		if c.Status == http.StatusUnauthorized {

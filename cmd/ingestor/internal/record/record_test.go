@@ -59,7 +59,7 @@ func TestWhatOfAValueIsKept(t *testing.T) {
 // open opens a recording.
 func open(t *testing.T, path string, most int64) *Recorder {
 	t.Helper()
-	r, err := Open(path, most, nil, quota.SystemClock{}, slog.New(slog.DiscardHandler))
+	r, err := Open(path, most, nil, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,15 +120,18 @@ func TestARecordingGoesOn(t *testing.T) {
 }
 
 func TestAnotherFileIsNotOverwritten(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "notes.txt")
-	if err := os.WriteFile(path, []byte("my notes"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Open(path, 1<<20, nil, quota.SystemClock{}, slog.New(slog.DiscardHandler)); err == nil {
-		t.Error("no error")
-	}
-	if text, _ := os.ReadFile(path); string(text) != "my notes" {
-		t.Errorf("the file has %q", text)
+	for _, notes := range []string{"my notes", "my notes\n", "{\"a\": 1}\n", "\n"} {
+		path := filepath.Join(t.TempDir(), "notes.txt")
+		if err := os.WriteFile(path, []byte(notes), 0o640); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(path, 1<<20, nil, quota.SystemClock{}, slog.New(slog.DiscardHandler)); err == nil {
+			t.Error("no error")
+		}
+		info, err := os.Stat(path)
+		if text, _ := os.ReadFile(path); string(text) != notes || err != nil || info.Mode().Perm() != 0o640 {
+			t.Errorf("the file has %q and mode %s", text, info.Mode())
+		}
 	}
 }
 

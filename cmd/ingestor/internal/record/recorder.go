@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -44,8 +45,11 @@ type Recorder struct {
 
 // Open opens a file to append calls to, until it has so many bytes. Nobody else may read it. What
 // a machine that lost its power left of a line is cut off. Segments of paths that the price book has
-// are kept.
+// are kept. A nil clock is the machine's.
 func Open(path string, most int64, segments []string, clock quota.Clock, log *slog.Logger) (*Recorder, error) {
+	if clock == nil {
+		clock = quota.SystemClock{}
+	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("record calls: %w", err)
@@ -61,6 +65,9 @@ func Open(path string, most int64, segments []string, clock quota.Clock, log *sl
 	return r, nil
 }
 
+// beginning is how each line of a recording begins.
+const beginning = `{"at":"`
+
 // prepare finds the end of the last whole line.
 func (r *Recorder) prepare() error {
 	info, err := r.file.Stat()
@@ -70,20 +77,21 @@ func (r *Recorder) prepare() error {
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is no file", r.file.Name())
 	}
-	if err := r.file.Chmod(0o600); err != nil {
+	r.size = info.Size()
+	first := make([]byte, min(r.size, int64(len(beginning))))
+	if _, err := r.file.ReadAt(first, 0); err != nil {
 		return err
 	}
-	r.size = info.Size()
+	if !strings.HasPrefix(beginning, string(first)) {
+		return fmt.Errorf("%s is no recording of calls; name another file", r.file.Name())
+	}
 	tail := make([]byte, min(r.size, 64<<10))
 	if _, err := r.file.ReadAt(tail, r.size-int64(len(tail))); err != nil {
 		return err
 	}
 	whole := bytes.LastIndexByte(tail, '\n') + 1
-	if whole == 0 && r.size > 0 {
-		return fmt.Errorf("%s is no recording of calls; name another file", r.file.Name())
-	}
 	r.size -= int64(len(tail) - whole)
-	return r.file.Truncate(r.size)
+	return errors.Join(r.file.Truncate(r.size), r.file.Chmod(0o600))
 }
 
 // Close writes what waits, and closes the file. Calls that end later are not recorded.
