@@ -75,9 +75,10 @@ func TestGuidesShowNothingUntested(t *testing.T) {
 		"docs/plan.md text":     true, // TestGuideShowsThePlan
 		"docs/promises.md text": true, // TestGuideShowsTheProof
 	}
-	for _, kind := range []string{"json", "http", "output"} { // TestGuidePricesAnAPI
+	for _, kind := range []string{"json", "jsonl", "http", "output"} { // TestGuidePricesAnAPI
 		tested["docs/price-book.md "+kind] = true
 	}
+	tested["docs/drafts.md jsonl"] = true // the same
 	for _, s := range shown {
 		tested[s.page+" "+s.kind] = true
 	}

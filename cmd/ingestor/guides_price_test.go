@@ -17,6 +17,7 @@ func TestGuidePricesAnAPI(t *testing.T) {
 	}
 	f := newFolder(t, 1, "")
 	f.write("linear.yaml", fenced(page, "yaml")[0])
+	f.write("calls.jsonl", fenced(page, "jsonl")[0])
 	f.write("request.json", fenced(page, "json")[0])
 	f.write("answer.txt", fenced(page, "http")[0])
 	f.write("ingestor.yaml", "ledger: sqlite:"+f.path("ledger.db")+"\ncatalog: "+f.path("catalog.db")+"\n")
@@ -28,7 +29,7 @@ func TestGuidePricesAnAPI(t *testing.T) {
 				continue
 			}
 			for i, word := range words {
-				if slices.Contains([]string{"linear.yaml", "request.json", "answer.txt"}, word) {
+				if slices.Contains([]string{"linear.yaml", "draft.yaml", "calls.jsonl", "request.json", "answer.txt"}, word) {
 					words[i] = f.path(word)
 				}
 			}
@@ -43,6 +44,10 @@ func TestGuidePricesAnAPI(t *testing.T) {
 				}
 			}
 		}
+	}
+	f.write("recorded.jsonl", fenced(guides(t)["docs/drafts.md"], "jsonl")[0])
+	if r := f.run("costs", "draft", "--from", "log", f.path("recorded.jsonl")); r.code != console.ExitDone || !strings.Contains(r.stdout, "quota: 5000") {
+		t.Errorf("the line of docs/drafts.md gives %d:\n%s%s", r.code, r.stdout, r.stderr)
 	}
 	if tried != 1 {
 		t.Errorf("the page tries the book %d times", tried)

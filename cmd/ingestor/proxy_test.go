@@ -102,6 +102,36 @@ func TestProxyInServe(t *testing.T) {
 	}
 }
 
+// TestAProxyRecordsForADraft: calls through the program are recorded, and the draft of the
+// recording is a book.
+func TestAProxyRecordsForADraft(t *testing.T) {
+	f := newFolder(t, 20, "")
+	f.withToken("upstreams: [youtube], methods: [videos.list]")
+	r := f.stay("proxy", "--proxy-listen", "127.0.0.1:0", "--record", f.path("calls.jsonl"))
+	if !r.stdout.Scan() {
+		r.waitFor("proxy")
+	}
+	proxy := strings.TrimPrefix(r.stdout.Text(), "proxy on ") + "/youtube"
+	for range 3 {
+		if answer := page(t, proxy+"/youtube/v3/videos?part=id&id=abc&key="+theProxyToken); !strings.Contains(answer, "youtube#videoListResponse") {
+			t.Fatal(answer)
+		}
+	}
+	_ = r.cmd.Process.Signal(os.Interrupt)
+	r.waitFor("the recording has ended.*\"calls\":3")
+	if err := r.cmd.Wait(); err != nil {
+		t.Errorf("it left with %v", err)
+	}
+	draft := f.run("costs", "draft", "--from", "log", f.path("calls.jsonl"), "--out", f.path("draft.yaml"))
+	if check := f.run("check", "--costs", f.path("draft.yaml")); draft.code != console.ExitDone || !strings.Contains(check.stdout, "draft.yaml, revision 1") {
+		t.Errorf("draft: %s\ncheck: %s%s", draft.stderr, check.stdout, check.stderr)
+	}
+	text, err := os.ReadFile(f.path("calls.jsonl"))
+	if err != nil || bytes.Contains(text, []byte(theProxyToken)) || bytes.Contains(text, []byte("abc")) {
+		t.Errorf("the recording has a secret, or cannot be read: %v\n%s", err, text)
+	}
+}
+
 // TestProxyAlone: without the server, probes and metrics have an address of their own, and
 // traces name the calls.
 func TestProxyAlone(t *testing.T) {

@@ -129,6 +129,9 @@ func (n *PoolName) String() string {
 // String says in words what answers report: "learns what is left of core from header
 // X-Ratelimit-Remaining, until header X-Ratelimit-Reset".
 func (f *Feedback) String() string {
+	if f.Standard {
+		return "learns from the fields RateLimit and RateLimit-Policy: of each policy, what is left, the limit and the reset"
+	}
 	var text string
 	switch of := " of " + f.Pool.String() + " from "; {
 	case f.Remaining != nil:

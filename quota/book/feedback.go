@@ -17,6 +17,10 @@ func (r *reader) feedback(all []keys.Feedback, u *Upstream, d *keys.Upstream) (r
 		if !r.readable(f) || !r.sound(f) {
 			continue
 		}
+		if f.Word != "" {
+			reports = append(reports, standard())
+			continue
+		}
 		report := Feedback{Per: length(f.Per), Refills: f.Refills, Requested: f.Counts != ""}
 		if pool := r.poolName(&f.Pool, d); pool != nil {
 			report.Pool = *pool
@@ -54,6 +58,11 @@ func (r *reader) feedback(all []keys.Feedback, u *Upstream, d *keys.Upstream) (r
 		reports = append(reports, report)
 	}
 	return reports
+}
+
+// standard is what the fields of the IETF report: of any pool, and with its limit.
+func standard() Feedback {
+	return Feedback{Standard: true, Pool: PoolName{From: &Source{Header: "RateLimit"}}, Limit: &Source{Header: "RateLimit-Policy"}}
 }
 
 // inWindow checks that the pools of a feedback have the window that it is about.

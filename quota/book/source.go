@@ -87,6 +87,7 @@ type Feedback struct {
 	Per         time.Duration // which window of the pool; 0: its only one, or its longest
 	Refills     bool          // the pool is a bucket of the upstream: Reset moves with every answer
 	Requested   bool          // the upstream counts what was requested: settling gives nothing back
+	Standard    bool          // the fields RateLimit and RateLimit-Policy say it all, of any pool: see content.Limits
 }
 
 // Condition is what an answer must have; all fields that are set count.

@@ -52,6 +52,10 @@ func (t *Transport) readFeedback(ctx context.Context, c *call, resp *http.Respon
 	}
 	came := quota.SystemClock{}.Now()
 	for _, r := range c.reports {
+		if r.of.Standard {
+			t.observeStandard(ctx, c, resp, came)
+			continue
+		}
 		length := resp.ContentLength
 		if resp.Body == nil || resp.Body == http.NoBody {
 			length = 0
@@ -95,9 +99,6 @@ func (t *Transport) observe(ctx context.Context, c *call, resp *http.Response, c
 			return // a limit that the book does not know
 		}
 	}
-	if pool := c.upstream.Pools[name]; pool != nil && pool.By != nil && c.keys[name] == "" {
-		return // of an unknown key
-	}
 	o := quota.Observation{
 		Pool: c.pool(name), Per: r.of.Per, Refills: r.of.Refills,
 		Remaining: number(values, r.remaining, r.of.Remaining, math.Floor), Used: number(values, r.used, r.of.Used, math.Ceil),
@@ -106,10 +107,6 @@ func (t *Transport) observe(ctx context.Context, c *call, resp *http.Response, c
 	if limit := number(values, r.limit, r.of.Limit, math.Floor); limit != nil {
 		o.Limit = *limit
 	}
-	if o.Remaining == nil && o.Used == nil && o.UsedPercent == nil && o.Limit == 0 {
-		return
-	}
-	o.Date, _ = dateOf(resp)
 	if r.reset >= 0 {
 		if text, ok := values.Text(r.reset); ok {
 			if until, wait, ok := content.Time(r.of.Reset.As, text); ok {
@@ -117,6 +114,36 @@ func (t *Transport) observe(ctx context.Context, c *call, resp *http.Response, c
 			}
 		}
 	}
+	t.report(ctx, c, resp, came, o)
+}
+
+// observeStandard reads what the fields of the IETF report.
+func (t *Transport) observeStandard(ctx context.Context, c *call, resp *http.Response, came time.Time) {
+	var charged map[string]int64
+	if c.method != nil {
+		charged = c.method.Charges
+	}
+	for _, l := range content.Limits(resp.Header) {
+		name, w := l.In(c.upstream, charged)
+		if name == "" {
+			continue // a limit that the book does not know
+		}
+		t.report(ctx, c, resp, came, quota.Observation{
+			Pool: c.pool(name), Per: w.Length(), Limit: l.Quota, Remaining: l.Remaining, ResetIn: l.Reset, Refills: w.Drains(),
+		})
+	}
+}
+
+// report tells the ledger what an answer reports, when the call is settled if it must be.
+func (t *Transport) report(ctx context.Context, c *call, resp *http.Response, came time.Time, o quota.Observation) {
+	name := o.Pool.Name
+	if pool := c.upstream.Pools[name]; pool != nil && pool.By != nil && c.keys[name] == "" {
+		return // of an unknown key
+	}
+	if o.Remaining == nil && o.Used == nil && o.UsedPercent == nil && o.Limit == 0 {
+		return
+	}
+	o.Date, _ = dateOf(resp)
 	if c.content != nil && c.method.Prices[name] != nil && !streams(resp) {
 		c.content.settling.then(func() { o.Age = quota.SystemClock{}.Now().Sub(came).Truncate(time.Second); t.tell(ctx, c, o) })
 		return

@@ -407,3 +407,53 @@ upstreams:
 		t.Errorf("ours are %d, want nearly all that others left", ours)
 	}
 }
+
+// standard is a book whose answers have the fields of the IETF.
+const standard = `
+revision: 1
+upstreams:
+  api:
+    hosts: [api.example.com]
+    feedback: ietf
+    pools:
+      core: {windows: [{per: 1m, quota: 100}, {per: 1h, quota: 5000}]}
+      search: {quota: 30, windows: [{per: 1m}]}
+    methods: {get: {route: GET /get, pool: core, cost: 1}}
+`
+
+func TestWhatTheStandardFieldsReport(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		answer       http.HandlerFunc
+		core, search int64 // used
+	}{
+		{"the newest form", answering(200, "", "RateLimit-Policy", `"burst";q=100;w=60, "long";q=5000;w=3600`, "RateLimit", `"burst";r=40;t=30`), 60, 0},
+		{"several at once", answering(200, "", "RateLimit", `"core-1m";r=40;t=30, "search";r=10;t=30`), 60, 20},
+		{"of a refusal", answering(429, "", "RateLimit-Policy", `"burst";q=100;w=60`, "RateLimit", `"burst";r=0;t=30`, "Retry-After", "40"), 100, 0},
+		{"draft 07", answering(200, "", "RateLimit-Policy", "100;w=60, 5000;w=3600", "RateLimit", "limit=100, remaining=40, reset=30"), 60, 0},
+		{"drafts 03 to 06", answering(200, "", "RateLimit-Policy", "100;w=60", "RateLimit-Limit", "100", "RateLimit-Remaining", "40", "RateLimit-Reset", "30"), 60, 0},
+		{"a policy that the book does not know", answering(200, "", "RateLimit-Policy", `"x";q=7;w=5`, "RateLimit", `"x";r=1;t=5`), 1, 0},
+		{"malformed", answering(200, "", "RateLimit", `"burst;r=40`), 1, 0},
+		{"nothing", answering(200, ""), 1, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, core := learnt(t, standard, "core", c.answer)
+			if search := r.used("api/search"); core != c.core || search != c.search {
+				t.Errorf("used: core %d, search %d; want %d and %d", core, search, c.core, c.search)
+			}
+		})
+	}
+}
+
+func TestAStandardLimitBelowTheBookHolds(t *testing.T) {
+	r, _ := learnt(t, standard, "search", answering(200, "", "RateLimit-Policy", `"search";q=12;w=60`))
+	usage, err := r.ledger.View().Usage(t.Context(), "api", "default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range usage {
+		if u.Pool.Name == "search" && u.Windows[0].Limit != 12 {
+			t.Errorf("the limit of search is %d, want the 12 of the answer", u.Windows[0].Limit)
+		}
+	}
+}

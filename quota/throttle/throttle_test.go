@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/headroom-quota/headroom/internal/content"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/memstore"
@@ -163,6 +164,24 @@ func TestRoutes(t *testing.T) {
 	r.handler.ServeHTTP(w, request("GET /search", "198.51.100.3:1"))
 	if got, want := w.Header().Get("RateLimit-Policy"), `"client";q=4;w=60, "search-1s";q=1;w=1, "search-1m";q=2;w=60`; got != want {
 		t.Errorf("RateLimit-Policy: %s, want %s", got, want)
+	}
+	// A client of ours understands what our server says.
+	client, err := book.Parse("costs.yaml", []byte(`
+revision: 1
+upstreams:
+  us:
+    pools: {client: {windows: [{per: 1m, quota: 4}]}, search: {windows: [{per: 1s, quota: 1}, {per: 1m, quota: 2}]}}
+`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read []string
+	for _, l := range content.Limits(w.Header()) {
+		pool, window := l.In(client.Upstreams["us"], nil)
+		read = append(read, fmt.Sprint(pool, " ", l.Quota, " in ", window.Length()))
+	}
+	if got, want := strings.Join(read, ", "), "client 4 in 1m0s, search 1 in 1s, search 2 in 1m0s"; got != want {
+		t.Errorf("a client reads %s, want %s", got, want)
 	}
 }
 

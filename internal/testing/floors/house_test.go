@@ -35,6 +35,8 @@ var house = [][]string{
 	{"ingest/catalog/catalogtest", "ingest/catalog/catalogtest/library"}, // the suite that every home of a catalog passes
 	{"ingest/catalog"},
 	{"ingest/catalog/words"},
+	{program + "draft"},   // makes price books of what was recorded or documented
+	{program + "record"},  // keeps of calls what drafts need
 	{program + "peers"},   // that limiters are compared with
 	{"internal/boundary"}, // what limiters let through at worst
 	{"internal/recorded"}, // makes recorded calls without a call
@@ -98,8 +100,9 @@ var keys = map[string][]string{
 	"github.com/jackc/pgx":                {"quota/pgstore", "ingest/catalog/pgcatalog", "ingest/fleet", "quota/pgstore/pgschema"},
 	"github.com/riverqueue/river":         {"ingest/fleet"},
 	"modernc.org/sqlite":                  {"internal/sqlitefile", "ingest/catalog"},
-	"github.com/goccy/go-yaml":            {"internal/strictyaml", program + "ledger"}, // ledger: a price book as JSON
+	"github.com/goccy/go-yaml":            {"internal/strictyaml", program + "ledger", program + "draft"}, // ledger: a price book as JSON; draft: OpenAPI
 	"github.com/sony/gobreaker":           {"quota/breaker"},
+	"github.com/dunglas/httpsfv":          {"internal/content"}, // the fields RateLimit and RateLimit-Policy
 	"github.com/prometheus":               {program + "metrics", "quota/observe/prom"},
 	"google.golang.org/grpc":              {"quota/meter/grpcmeter", program + "web"}, // users of quota/meter do not get it
 	"github.com/envoyproxy":               {program + "web"},

@@ -69,7 +69,7 @@ type Upstream struct {
 	Free          []FreeAnswer        `yaml:"free" size:"..64" noun:"free answer" doc:"Answers for which the upstream charges nothing. Their calls are settled to nothing."`
 	Failed        string              `yaml:"failed" words:"free|charged" assumed:"charged" doc:"Whether the upstream charges for answers with a status of 500 or more."`
 	Refusals      []Refusal           `yaml:"refusals" size:"..64" noun:"refusal" doc:"The meaning of the upstream's own refusals. The first match counts."`
-	Feedback      []Feedback          `yaml:"feedback" size:"..64" noun:"feedback" doc:"What the upstream's answers report about its limits. Units that the upstream counted outside this ledger are charged as others."`
+	Feedback      []Feedback          `yaml:"feedback" size:"..64" short:"item" noun:"feedback" example:"ietf|[{pool: units, remaining: {header: X-RateLimit-Remaining}}]" doc:"What the upstream's answers report about its limits. Units that the upstream counted outside this ledger are charged as others."`
 	Classes       map[string]*Class   `yaml:"classes" names:"wide" noun:"class" doc:"Kinds of callers."`
 	Accounts      map[string]*Account `yaml:"accounts" names:"account" noun:"account" words:"any" doc:"The parties whose calls the upstream counts. Without this key there is one, called 'default'. 'any', or an entry '*' beside others, accepts every other account, too."`
 	MaxAccounts   int64               `yaml:"max_accounts" range:"1..1000000" assumed:"10000" example:"50000" doc:"The number of accounts that are not listed for which a process keeps separate counts. Further accounts share the count of the account '*', until one of the others was idle for as long as its windows."`
@@ -135,8 +135,10 @@ type PoolName struct {
 	Names  map[string]string `yaml:"names" is:"pool" size:"1..256" noun:"pool" names:"long" example:"{core: core, code_search: search}" doc:"The pool for each name that the upstream uses. Other names are ignored. Without this key, the names are those of the pools."`
 }
 
-// Feedback is what answers report about one pool.
+// Feedback is what answers report about one pool. It is a Word alone, "ietf" for the standard
+// fields, or says where answers report it.
 type Feedback struct {
+	Word        string   `alone:"text" words:"ietf"`
 	Pool        PoolName `yaml:"pool" example:"requests|{header: X-RateLimit-Resource}" required:"name the pool that it is about" doc:"Required. The pool that the answer reports about, or where the answer names it."`
 	Limit       Source   `yaml:"limit" without:"call" doc:"The upstream's limit, in place of the quota. A lower one holds until it has not been reported for the length of the window, at least an hour and at most a day. A larger one holds only if the pool has 'limit: learn', until another one is reported."`
 	Remaining   Source   `yaml:"remaining" without:"call" doc:"The units left of the limit."`

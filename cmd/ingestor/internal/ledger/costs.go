@@ -29,7 +29,8 @@ func CostsCommand(a *session.Session) *cobra.Command {
   ingestor costs show search.list
   ingestor costs list
   ingestor costs facts builtin/github
-  ingestor costs try search.list --answer answer.txt`,
+  ingestor costs try search.list --answer answer.txt
+  ingestor costs draft --from har calls.har`,
 		Args: console.Known,
 	}
 	var diff bool
@@ -79,7 +80,7 @@ call reserves, what its answer settles, and what answers tell about the limits.`
 		c.Flags().BoolVar(&diff, "diff", false, "show only the differences from the book that it extends")
 	}
 	cmd.RunE = show.RunE
-	cmd.AddCommand(show, listCostsCommand(a), factsCommand(a), learnedCommand(a), tryCommand(a))
+	cmd.AddCommand(show, listCostsCommand(a), factsCommand(a), learnedCommand(a), tryCommand(a), draftCommand(a))
 	return cmd
 }
 

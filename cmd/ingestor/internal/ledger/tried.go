@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -107,6 +108,10 @@ func newTried(c *recording, out *recorded.Outcome, at time.Time) *tried {
 		}
 	}
 	for i := range c.upstream.Feedback {
+		if c.upstream.Feedback[i].Standard {
+			t.Reports = append(t.Reports, readStandard(c, at)...)
+			continue
+		}
 		t.Reports = append(t.Reports, readReport(c, &c.upstream.Feedback[i], at))
 	}
 	return t
@@ -139,6 +144,30 @@ func (t *tried) note(n recorded.Note) {
 }
 
 func poolTried(p quota.Pool) triedPool { return triedPool{p.Name, p.Account, p.Key} }
+
+// readStandard reads what the fields of the IETF report.
+func readStandard(c *recording, at time.Time) (all []triedReport) {
+	for _, l := range content.Limits(c.answer.Header) {
+		r := triedReport{Found: map[string]string{}, Lacks: []string{}}
+		if r.Pool, _ = l.In(c.upstream, c.method.Charges); r.Pool == "" {
+			r.Pool = fmt.Sprintf("the policy %q of %d in %s, which is no pool of the price book", l.Name, l.Quota, l.Per)
+		}
+		if l.Remaining != nil {
+			r.Found["remaining"] = strconv.FormatInt(*l.Remaining, 10)
+		}
+		if l.Quota > 0 {
+			r.Found["limit"] = strconv.FormatInt(l.Quota, 10)
+		}
+		if l.Reset != 0 {
+			r.Reset = view.Instant(at.Add(max(l.Reset, 0)))
+		}
+		all = append(all, r)
+	}
+	if all == nil {
+		all = []triedReport{{Pool: "ietf", Found: map[string]string{}, Lacks: []string{"RateLimit and RateLimit-Policy"}}}
+	}
+	return all
+}
 
 // readReport reads what an answer reports about one pool.
 func readReport(c *recording, f *book.Feedback, at time.Time) triedReport {

@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/metrics"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/record"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/refusals"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/guard"
 	"github.com/headroom-quota/headroom/quota"
@@ -77,6 +78,8 @@ type Options struct {
 	Told func(why error, retryAt time.Time)
 	// Budgets are shared with a decision service in the same process; nil makes new ones.
 	Budgets *Budgets
+	// Record keeps what drafts of price books need of the calls; nil keeps nothing.
+	Record *record.Recorder
 	// Refused counts the calls that the ledger refused; nil counts nothing.
 	Refused *refusals.Tally
 	// UploadKey signs the addresses of uploads. It is secret. Proxies with the same one go on
@@ -135,6 +138,9 @@ func New(ledger *quota.Ledger, tokens []*Token, o *Options) (*Handler, error) {
 	if h.base == nil {
 		h.base = NewTransport()
 	}
+	if o.Record != nil {
+		h.base = o.Record.Transport(h.base, recorded)
+	}
 	if h.told = o.Told; h.told == nil {
 		h.told = func(error, time.Time) {}
 	}
@@ -183,6 +189,39 @@ func New(ledger *quota.Ledger, tokens []*Token, o *Options) (*Handler, error) {
 	}
 	h.Update(tokens)
 	return h, nil
+}
+
+// recorded returns the host of a call as its price book has it, which may have a star in the
+// place of a name, and the header of its key. The host is "" for a redirect to another one.
+func recorded(req *http.Request) (host, key string) {
+	c := callOf(req.Context())
+	if c == nil || !strings.EqualFold(req.URL.Host, c.host) {
+		return "", ""
+	}
+	for _, host := range c.upstream.Hosts {
+		host, _, _ := strings.Cut(host, "/")
+		_, after, wild := strings.Cut(host, "*")
+		if port := strings.LastIndexByte(req.URL.Host, ':'); host == req.URL.Host || wild && strings.HasSuffix(req.URL.Host, after) || port > 0 && host == req.URL.Host[:port] {
+			return host, c.upstream.Key.Header
+		}
+	}
+	return "", ""
+}
+
+// Segments returns the parts of paths that a price book names.
+func Segments(b *book.Book) (all []string) {
+	for _, u := range b.Upstreams {
+		for _, m := range u.Methods {
+			for _, r := range m.Routes {
+				for part := range strings.SplitSeq(r.Path, "/") {
+					if !strings.Contains(part, "{") {
+						all = append(all, part)
+					}
+				}
+			}
+		}
+	}
+	return all
 }
 
 var errNoKey = errors.New("the proxy has no key for it")

@@ -15,6 +15,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/metrics"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/proxy"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/record"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/refusals"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
@@ -25,6 +26,7 @@ import (
 )
 
 func ProxyCommand(a *session.Session) *cobra.Command {
+	var keep recording
 	cmd := &cobra.Command{
 		Use:   "proxy",
 		Short: "Meter the calls of programs that cannot be changed",
@@ -55,6 +57,10 @@ another host of the upstream.
 The body of a refusal, and the header Headroom-Refused, say what to do: see docs/proxy.md.
 --probe-listen answers /livez, /readyz and /metrics.
 
+--record writes a line of JSON for each call that was answered, from which ingestor costs
+draft makes a price book. It leaves out keys, cookies, bodies, queries and what may name a
+person: see docs/drafts.md.
+
 The proxy listens only on this machine by default. Other interfaces need TLS, and the names
 that programs use, with --hosts. With proxy_listen in the configuration, ingestor serve runs
 the proxy, too.
@@ -62,16 +68,40 @@ the proxy, too.
 ` + session.OnHangup,
 		Example: `  ingestor token new etl.token; ingestor proxy
   ingestor proxy --proxy-listen 127.0.0.1:0 --proxy-wait 30s
+  ingestor proxy --record calls.jsonl
   curl -H "X-Goog-Api-Key: $(cat etl.token)" "http://127.0.0.1:8090/youtube/youtube/v3/videos?part=id&id=abc"`,
 		Args: console.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runProxy(a, cmd) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runProxy(a, cmd, &keep) },
 	}
+	cmd.Flags().StringVar(&keep.file, "record", "", "`file` to append a line to for each call, for ingestor costs draft")
+	cmd.Flags().IntVar(&keep.megabytes, "record-mb", 64, "`megabytes` after which no more calls are recorded")
 	settings.AddFlags(cmd, cmd.Flags(), settings.ForServers, "listen", "insecure", "trusted_proxies", "token_file")
 	return cmd
 }
 
+// recording says where calls are recorded.
+type recording struct {
+	file      string // "": they are not
+	megabytes int
+}
+
+// open opens the recording, or returns nil.
+func (k *recording) open(a *session.Session, s *settings.Settings) (*record.Recorder, error) {
+	switch {
+	case k.file == "":
+		return nil, nil
+	case k.megabytes < 1:
+		return nil, console.Usage("--record-mb must be 1 or more")
+	}
+	r, err := record.Open(k.file, int64(k.megabytes)<<20, proxy.Segments(s.Book), a.Clock, a.Log)
+	if err != nil {
+		return nil, console.Usage("%w", err)
+	}
+	return r, nil
+}
+
 // newProxy returns a proxy with these settings.
-func newProxy(a *session.Session, s *settings.Settings, l *quota.Ledger, measured *metrics.Metrics, refused *refusals.Tally, budgets *proxy.Budgets, b bounds) (*proxy.Handler, error) {
+func newProxy(a *session.Session, s *settings.Settings, l *quota.Ledger, measured *metrics.Metrics, refused *refusals.Tally, budgets *proxy.Budgets, b bounds, keep *record.Recorder) (*proxy.Handler, error) {
 	keys, err := s.AllKeys()
 	if err != nil {
 		return nil, err
@@ -93,7 +123,7 @@ func newProxy(a *session.Session, s *settings.Settings, l *quota.Ledger, measure
 	h, err := proxy.New(l, tokens, &proxy.Options{
 		Base: session.BaseOfAll(s), Clock: a.Clock, Log: a.Log, Metrics: measured, Keys: keys, Memory: filepath.Join(s.State, "proxy-costs.json"), Hosts: s.Hosts,
 		Defaults: proxy.Labels{Job: s.ProxyJob, Region: s.ProxyRegion, Class: s.ProxyClass, Account: s.ProxyAccount, Wait: s.ProxyWait},
-		Waiting:  s.ProxyWaiting, Grace: s.ProxyGrace, Refused: refused, Budgets: budgets, UploadKey: key, Connections: b.proxy,
+		Waiting:  s.ProxyWaiting, Grace: s.ProxyGrace, Refused: refused, Budgets: budgets, UploadKey: key, Connections: b.proxy, Record: keep,
 		Metered: func(t http.RoundTripper) http.RoundTripper { return a.Traces.Calls(l, t) },
 	})
 	if errors.Is(err, quota.ErrBadInput) {
@@ -112,7 +142,7 @@ func listenProxy(ctx context.Context, a *session.Session, s *settings.Settings, 
 	return append(others, beside{l, h.Serve}), nil
 }
 
-func runProxy(a *session.Session, cmd *cobra.Command) error {
+func runProxy(a *session.Session, cmd *cobra.Command, keep *recording) error {
 	hangups := session.ListenForHangups()
 	defer hangups.Stop()
 	var measured *metrics.Metrics
@@ -122,14 +152,21 @@ func runProxy(a *session.Session, cmd *cobra.Command) error {
 		return nil
 	}
 	return a.WithMeter(cmd, console.ExitDone, ready, func(ctx context.Context, s *settings.Settings, l *quota.Ledger, _ *console.Closers) error {
-		return serveProxy(ctx, a, s, l, measured, hangups)
+		return serveProxy(ctx, a, s, l, measured, hangups, keep)
 	})
 }
 
-func serveProxy(ctx context.Context, a *session.Session, s *settings.Settings, l *quota.Ledger, measured *metrics.Metrics, hangups session.Hangups) error {
+func serveProxy(ctx context.Context, a *session.Session, s *settings.Settings, l *quota.Ledger, measured *metrics.Metrics, hangups session.Hangups, keep *recording) (err error) {
+	kept, err := keep.open(a, s)
+	if err != nil {
+		return err
+	}
+	if kept != nil {
+		defer func() { err = errors.Join(err, kept.Close()) }()
+	}
 	refused, stop := keepRefusals(ctx, a, savedIn(a, s))
 	defer stop()
-	h, err := newProxy(a, s, l, measured, refused, nil, boundsOf(a, s, false))
+	h, err := newProxy(a, s, l, measured, refused, nil, boundsOf(a, s, false), kept)
 	if err != nil {
 		return err
 	}

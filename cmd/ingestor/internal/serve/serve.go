@@ -131,7 +131,7 @@ func serveAPI(a *session.Session, cmd *cobra.Command) (err error) {
 	}
 	proxied := func(*settings.Settings) (func(), error) { return func() {}, nil }
 	if s.ProxyListen != "" {
-		h, err := newProxy(a, s, src.Ledger, measured, refused, budgets, bounds)
+		h, err := newProxy(a, s, src.Ledger, measured, refused, budgets, bounds, nil)
 		if err == nil {
 			others, err = listenProxy(ctx, a, s, h, others)
 		}

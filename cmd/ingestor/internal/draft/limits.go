@@ -1,0 +1,504 @@
+package draft
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/record"
+	"github.com/headroom-quota/headroom/internal/content"
+	"github.com/headroom-quota/headroom/quota/book"
+	windows "github.com/headroom-quota/headroom/quota/window"
+)
+
+// kind names a limit in answers: those of one kind are one window of one pool.
+type kind struct {
+	pool string
+	per  time.Duration // that the answer says; 0: it must be worked out
+}
+
+// point is what an answer says about a limit. What it does not say is -1, or zero.
+type point struct {
+	kind
+	at                     time.Time
+	limit, remaining, used int64
+	end                    time.Time
+	in                     map[string]string // how the price book reads it: limit, remaining, used, reset
+	standard               bool              // the fields of the IETF say it
+	call                   *call
+}
+
+// Words in the names of headers.
+var (
+	roles = map[string]string{
+		"limit": "limit", "max": "limit", "maximum": "limit", "allowed": "limit", "remaining": "remaining", "remain": "remaining", "left": "remaining", "available": "remaining",
+		"reset": "reset", "resets": "reset", "used": "used", "consumed": "used", "interval": "interval", "window": "interval", "resource": "resource",
+	}
+	windowWords = map[string]time.Duration{
+		"second": time.Second, "secondly": time.Second, "minute": time.Minute, "minutely": time.Minute, "hour": time.Hour, "hourly": time.Hour, "day": day, "daily": day,
+		"week": 7 * day, "weekly": 7 * day, "month": 30 * day, "monthly": 30 * day,
+	}
+	noise      = map[string]bool{"x": true, "rate": true, "ratelimit": true, "api": true, "quota": true, "after": true, "at": true, "time": true, "ms": true, "milliseconds": true, "seconds": true, "count": true, "call": true, "calls": true, "shop": true, "info": true, "request": true}
+	pair       = regexp.MustCompile(`^(?:.*[^0-9])?([0-9]+)/([0-9]+)(?:[^0-9/].*)?$`)
+	headerName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	standi     = regexp.MustCompile(`^x[0-9a-f]{6}$`) // a stand-in of a recording
+)
+
+const day = 24 * time.Hour
+
+// pointsOf reads what an answer says about limits.
+func pointsOf(x *record.Exchange) (all []point) {
+	h := http.Header{}
+	for name, text := range x.Header {
+		h.Set(name, text)
+	}
+	at := func(k kind) *point {
+		for i := range all {
+			if all[i].kind == k {
+				return &all[i]
+			}
+		}
+		all = append(all, point{kind: k, limit: -1, remaining: -1, used: -1, in: map[string]string{}})
+		return &all[len(all)-1]
+	}
+	dated, _ := content.Number(h.Get("RateLimit-Reset"))
+	standard := map[string]bool{}
+	if dated < 1e9 { // otherwise it is another field with that name
+		for _, l := range content.Limits(h) {
+			pool := "requests"
+			if l.Unit != "" && l.Unit != pool && l.Unit != "concurrent-requests" {
+				pool = l.Unit
+			}
+			p := at(kind{pool, l.Per})
+			p.standard = true
+			if l.Quota > 0 {
+				p.limit = l.Quota
+			}
+			if l.Remaining != nil {
+				p.remaining = *l.Remaining
+			}
+			if l.Reset != 0 {
+				p.end = x.At.Add(max(l.Reset, 0))
+			}
+		}
+		standard = map[string]bool{"Ratelimit": true, "Ratelimit-Policy": true, "Ratelimit-Limit": true, "Ratelimit-Remaining": true, "Ratelimit-Reset": true}
+	}
+	resource, intervals := "", map[string]time.Duration{}
+	for _, name := range slices.Sorted(maps.Keys(x.Header)) {
+		switch role, group, _ := roleOf(name); {
+		case role == "resource" && !standi.MatchString(x.Header[name]):
+			resource = x.Header[name]
+		case role == "interval":
+			if n, ok := content.Number(x.Header[name]); ok && n > 0 && n <= int64(book.MaxBlock/unitOf(name)) {
+				intervals[group] = time.Duration(n) * unitOf(name)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(x.Header)) {
+		text := x.Header[name]
+		role, group, per := roleOf(name)
+		if role == "" || standard[name] {
+			continue
+		}
+		k := kind{cmp.Or(group, resource, "requests"), cmp.Or(per, intervals[group])}
+		source := "{header: " + name + "}"
+		if m := pair.FindStringSubmatch(text); m != nil && role == "limit" {
+			p := at(k)
+			p.used, _ = content.Number(m[1])
+			p.limit, _ = content.Number(m[2])
+			p.in["used"], p.in["limit"] = "{header: "+name+", match: '([0-9]+)/'}", "{header: "+name+", match: '/([0-9]+)'}"
+			continue
+		}
+		if role == "reset" {
+			if form, end := instant(name, text, x.At); form != "" {
+				p := at(k)
+				p.end, p.in["reset"] = end, "{header: "+name+", as: "+form+"}"
+			}
+			continue
+		}
+		n, ok := content.Number(text)
+		if !ok {
+			continue
+		}
+		switch p := at(k); role {
+		case "limit":
+			p.limit, p.in["limit"] = n, source
+		case "remaining":
+			p.remaining, p.in["remaining"] = n, source
+		case "used":
+			p.used, p.in["used"] = n, source
+		}
+	}
+	all = append(all, pointsOfBody(x)...)
+	for i := range all {
+		p := &all[i]
+		if p.remaining < 0 && p.used >= 0 && p.limit >= 0 {
+			p.remaining = max(p.limit-p.used, 0)
+		}
+	}
+	return slices.DeleteFunc(all, func(p point) bool { return p.limit < 0 && p.remaining < 0 && p.used < 0 })
+}
+
+// pointsOfBody reads what the body of an answer of GraphQL says.
+func pointsOfBody(x *record.Exchange) (all []point) {
+	read := func(k kind, limit, remaining, reset string) {
+		n, ok := content.Number(x.Body[limit])
+		if !ok {
+			return
+		}
+		p := point{kind: k, limit: n, remaining: -1, used: -1, in: map[string]string{"limit": "{body: " + limit + "}"}}
+		if n, ok := content.Number(x.Body[remaining]); ok {
+			p.remaining, p.in["remaining"] = n, "{body: "+remaining+"}"
+		}
+		if form, end := instant("", x.Body[reset], x.At); form != "" {
+			p.end, p.in["reset"] = end, "{body: "+reset+", as: "+form+"}"
+		}
+		all = append(all, p)
+	}
+	const status = "extensions.cost.throttleStatus."
+	read(kind{"points", 0}, status+"maximumAvailable", status+"currentlyAvailable", "")
+	read(kind{"points", 0}, "data.rateLimit.limit", "data.rateLimit.remaining", "data.rateLimit.resetAt")
+	return all
+}
+
+// roleOf reads the name of a header: what it tells, of which limit, and in which window.
+func roleOf(name string) (role, group string, per time.Duration) {
+	text := strings.ReplaceAll(strings.ToLower(name), "rate-limit", "ratelimit")
+	if !headerName.MatchString(name) {
+		return "", "", 0
+	}
+	if !strings.Contains(text, "ratelimit") && !strings.Contains(text, "limit") && !strings.Contains(text, "quota") {
+		return "", "", 0
+	}
+	if _, after, found := strings.Cut(text, "ratelimit"); found { // what stands before names the vendor
+		text = after
+	}
+	var rest []string
+	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '-' || r == '_' }) {
+		switch {
+		case roles[part] != "" && (role == "" || role == "limit"):
+			role = roles[part]
+		case windowWords[part] != 0:
+			per = windowWords[part]
+		case !noise[part] && roles[part] == "":
+			rest = append(rest, part)
+		}
+	}
+	if !strings.Contains(strings.ToLower(name), "rate") && len(rest) > 0 && rest[0] != "requests" && rest[0] != "tokens" {
+		rest = nil // of another vendor's form
+	}
+	if strings.HasPrefix(text, "sforce") { // Salesforce counts 24 hours, and does not say it
+		per = day
+	}
+	if role == "" && (per != 0 || len(rest) == 0) {
+		role = "limit"
+	}
+	if group = strings.Join(rest, "_"); group == "requests" {
+		group = ""
+	}
+	return role, group, per
+}
+
+func unitOf(name string) time.Duration {
+	if strings.Contains(strings.ToLower(name), "milli") || strings.HasSuffix(strings.ToLower(name), "ms") {
+		return time.Millisecond
+	}
+	return time.Second
+}
+
+// instant reads a time by its looks: the form in which a price book reads it, and when it is.
+func instant(name, text string, at time.Time) (form string, end time.Time) {
+	n, err := strconv.ParseFloat(text, 64)
+	as := book.HTTPDate
+	switch {
+	case text == "", err == nil && n < 1e9 && unitOf(name) == time.Millisecond:
+		return "", end
+	case err == nil && n >= 1e12:
+		as = book.UnixMillis
+	case err == nil && n >= 1e9:
+		as = book.UnixTime
+	case err == nil:
+		as = book.SecondsToGo
+	case strings.Contains(text, "T"):
+		as = book.RFC3339Time
+	case text[0] >= '0' && text[0] <= '9':
+		as = book.DurationToGo
+	}
+	end, wait, ok := content.Time(as, text)
+	if !ok {
+		return "", time.Time{}
+	}
+	if end.IsZero() {
+		end = at.Add(max(wait, 0))
+	}
+	return string(as), end
+}
+
+// window is a window of the price book.
+type window struct {
+	quota  int64
+	per    time.Duration
+	zone   string // "": a sliding window; otherwise a day of the calendar of this zone
+	burst  int64  // of a bucket; 0: it is none
+	atOnce bool   // calls in flight
+	moves  bool   // its reset moves with each answer
+	unsure string // why it is a guess
+}
+
+// drains reports whether it is a bucket. The arithmetic of larger ones would not be exact.
+func (w window) drains() bool {
+	return w.burst > 0 && float64(w.burst)*float64(w.per.Microseconds()) <= windows.MaxUnits
+}
+
+func (w window) String() string {
+	switch {
+	case w.atOnce:
+		return fmt.Sprintf("{in_flight: %d}", w.quota)
+	case w.drains() && w.burst == w.quota:
+		return fmt.Sprintf("{algorithm: bucket, per: %s, quota: %d}", brief(w.per), w.quota)
+	case w.drains():
+		return fmt.Sprintf("{algorithm: bucket, per: %s, quota: %d, burst: %d}", brief(w.per), w.quota, w.burst)
+	case w.zone == "UTC":
+		return fmt.Sprintf("{per: day, quota: %d}", w.quota)
+	case w.zone != "":
+		return fmt.Sprintf("{per: day, quota: %d, zone: %s}", w.quota, w.zone)
+	}
+	return fmt.Sprintf("{per: %s, quota: %d}", brief(w.per), w.quota)
+}
+
+// brief writes a duration as people do: 24h, 1m30s.
+func brief(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// The lengths that windows have: all of them, and those that most upstreams use.
+var (
+	lengths = []time.Duration{
+		time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 20 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute,
+		10 * time.Minute, 15 * time.Minute, 20 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 3 * time.Hour, 4 * time.Hour, 6 * time.Hour, 8 * time.Hour, 12 * time.Hour, day, 7 * day, 30 * day,
+	}
+	usual = []time.Duration{time.Second, 10 * time.Second, time.Minute, 15 * time.Minute, time.Hour, day, 7 * day, 30 * day}
+)
+
+// slack is by how much times that answers tell in whole seconds may be off.
+const slack = 1500 * time.Millisecond
+
+// windowOf works out the window of a limit from what answers said about it, in their order.
+func windowOf(points []point) window {
+	w := window{quota: -1, per: points[0].per}
+	for _, p := range points {
+		if p.limit > 0 {
+			w.quota = p.limit
+		}
+	}
+	if w.quota < 0 {
+		w.unsure = "no answer names the limit"
+		for _, p := range points {
+			w.quota = min(max(w.quota, p.remaining+1, p.used, 1), windows.MaxUnits)
+		}
+	}
+	var ends []point
+	for _, p := range points {
+		if !p.end.IsZero() {
+			ends = append(ends, p)
+		}
+	}
+	rate, refills := w.regains(points)
+	switch {
+	case refills:
+		w = w.bucket(rate)
+	case len(ends) > 0:
+		w = w.byResets(ends)
+	case w.per == 0:
+		w = w.byJumps(points)
+	}
+	if w.per == 0 {
+		w.per = time.Hour
+		w.unsure = "no answer tells how long the window is; look it up"
+	}
+	return w
+}
+
+// byResets works out a window from the times at which it ends.
+func (w window) byResets(points []point) window {
+	var longest time.Duration
+	var all []time.Time // apart from each other
+	for _, p := range points {
+		longest = max(longest, p.end.Sub(p.at))
+		if !slices.ContainsFunc(all, func(t time.Time) bool { return t.Sub(p.end).Abs() <= slack }) {
+			all = append(all, p.end)
+		}
+	}
+	slices.SortFunc(all, time.Time.Compare)
+	span := points[len(points)-1].at.Sub(points[0].at)
+	if n := len(all); n > 3 && float64(n) > 2*(float64(span)/float64(max(longest, time.Second))+2) {
+		return w.moving(points, longest)
+	}
+	if w.per == 0 {
+		w.per = lengthOf(longest, all)
+		if len(all) == 1 {
+			w.unsure = "only one window was seen, so it may be longer"
+		}
+	}
+	if w.per != day {
+		return w
+	}
+	for zone, hours := range map[string][]int{"UTC": {0}, "America/Los_Angeles": {7, 8}} {
+		if !slices.ContainsFunc(all, func(t time.Time) bool {
+			t = t.UTC().Round(time.Minute)
+			return t.Minute() != 0 || !slices.Contains(hours, t.Hour())
+		}) {
+			w.zone = zone
+		}
+	}
+	return w
+}
+
+// lengthOf returns the length of windows with these ends, of which the longest rest was seen. Some
+// upstreams begin a window with the first call, others at once after the one before.
+func lengthOf(longest time.Duration, ends []time.Time) time.Duration {
+	fits := func(d time.Duration, whole bool) bool {
+		for i := 1; i < len(ends); i++ {
+			gap := ends[i].Sub(ends[i-1])
+			if rest := gap % d; gap < d-slack || whole && min(rest, d-rest) > slack {
+				return false
+			}
+		}
+		return longest <= d+slack
+	}
+	for _, d := range lengths {
+		if fits(d, false) && float64(longest) >= 0.85*float64(d) && (d <= time.Hour || len(ends) > 1 || slices.Contains(usual, d)) {
+			return d
+		}
+	}
+	var found time.Duration
+	for _, d := range usual {
+		if fits(d, true) && (found == 0 || len(ends) > 1) {
+			found = d
+		}
+	}
+	for _, d := range append(slices.Clone(usual), lengths...) {
+		if found == 0 && fits(d, false) {
+			found = d
+		}
+	}
+	return found
+}
+
+// regains returns how many units a second come back while calls are made, if it is a bucket: then
+// what is left falls by less than one for each call. In a window it falls by one, until it jumps.
+func (w window) regains(points []point) (rate float64, refills bool) {
+	var back, seconds float64
+	some, all := 0, 0
+	for i := 1; i < len(points); i++ {
+		a, b := &points[i-1], &points[i]
+		if a.remaining < 0 || b.remaining < 0 || b.remaining >= w.quota-1 || b.remaining > a.remaining+w.quota/2 || b.call.Status >= 400 {
+			continue
+		}
+		back, seconds, all = back+float64(b.remaining-a.remaining+1), seconds+b.at.Sub(a.at).Seconds(), all+1
+		if b.remaining >= a.remaining {
+			some++
+		}
+	}
+	if all < 5 || 5*some < all || seconds <= 0 || 10*back < float64(all) { // calls at once come in any order, and none comes back
+		return 0, false
+	}
+	rate = back / seconds
+	for _, p := range points { // what answers tell of the time until it is full must fit
+		if rest, want := p.end.Sub(p.at).Seconds(), float64(w.quota-p.remaining)/rate; !p.end.IsZero() && p.remaining >= 0 && math.Abs(rest-want) > slack.Seconds()+0.3*want {
+			return 0, false
+		}
+	}
+	return rate, true
+}
+
+// moving works out a window whose end moves with each answer: a bucket that is full again then, or
+// a sliding window.
+func (w window) moving(points []point, longest time.Duration) window {
+	w.moves = true
+	var used, wait float64
+	for _, p := range points {
+		if p.remaining >= 0 && p.remaining < w.quota {
+			used, wait = used+float64(w.quota-p.remaining), wait+p.end.Sub(p.at).Seconds()
+		}
+	}
+	each, fits, exact, different := wait/used, used > 0, false, map[int64]bool{}
+	for _, p := range points {
+		if p.remaining >= 0 && p.remaining < w.quota {
+			rest := p.end.Sub(p.at).Seconds()
+			fits = fits && math.Abs(rest-each*float64(w.quota-p.remaining)) <= slack.Seconds()+0.1*rest
+			exact = exact || p.end.Sub(p.at)%time.Second != 0 && strings.Contains(p.in["reset"], "duration")
+			different[p.remaining] = true
+		}
+	}
+	if fits && (exact || len(different) >= 3) && each > 0 {
+		return w.bucket(1 / each)
+	}
+	if w.per == 0 {
+		w.per = lengthOf(longest, nil)
+	}
+	return w
+}
+
+// bucket makes the window one that refills by so many units a second.
+func (w window) bucket(rate float64) window {
+	w.moves, w.burst, w.unsure = true, w.quota, ""
+	for _, d := range usual {
+		if math.Abs(rate*d.Seconds()/float64(w.quota)-1) < 0.12 {
+			w.per = d
+			return w
+		}
+	}
+	for _, d := range []time.Duration{time.Second, time.Minute, time.Hour, day} {
+		if n := math.Round(rate * d.Seconds()); n >= 1 && math.Abs(n/(rate*d.Seconds())-1) < 0.15 {
+			w.per, w.quota = d, int64(n)
+			return w
+		}
+	}
+	w.per, w.quota = day, max(int64(rate*day.Seconds()), 1)
+	return w
+}
+
+// byJumps works out a window from what is left, if no answer tells when more comes: it jumps up
+// at the end of a window.
+func (w window) byJumps(points []point) window {
+	type jump struct{ after, before time.Time }
+	var jumps []jump
+	for i := 1; i < len(points); i++ {
+		if a, b := &points[i-1], &points[i]; a.remaining >= 0 && b.remaining > a.remaining {
+			jumps = append(jumps, jump{a.at, b.at})
+		}
+	}
+	if len(jumps) == 0 {
+		return w
+	}
+	least, most := time.Duration(0), time.Duration(math.MaxInt64)
+	before := points[0].at
+	for i, j := range jumps {
+		least = max(least, j.after.Sub(before))
+		if before = j.before; i > 0 {
+			most = min(most, j.before.Sub(jumps[i-1].after))
+		}
+	}
+	w.unsure = "worked out from when more was left again"
+	for _, d := range append(slices.Clone(usual), lengths...) {
+		if d >= least && d <= most && w.per == 0 {
+			w.per = d
+		}
+	}
+	return w
+}
