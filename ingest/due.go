@@ -36,13 +36,13 @@ func (r *Runner) Due(ctx context.Context, j *Job) (why Occasion, due bool, err e
 }
 
 // Overdue returns the first time of the schedule for which a job should have made a run and
-// has not, and whether there is one. Of a job without runs it is the latest time.
+// has not, and whether there is one. The time is zero if the job never had a scheduled run.
 func (r *Runner) Overdue(ctx context.Context, j *Job) (first time.Time, due bool, err error) {
 	why, last, due, err := r.due(ctx, j)
-	if !last.IsZero() && why.Scheduled.After(last) {
-		return j.schedule.Next(last), due, err
+	if first = last; !last.IsZero() && why.Scheduled.After(last) {
+		first = j.schedule.Next(last)
 	}
-	return why.Scheduled, due, err
+	return first, due, err
 }
 
 // due is [Runner.Due], with the last scheduled time.

@@ -438,11 +438,35 @@ func (f *folder) stalled(answer time.Duration, args ...string) (cmd *exec.Cmd, s
 	cmd, stdout = f.program(f.t.Context(), args...), &bytes.Buffer{}
 	f.heard = &listener{words: `"msg":"stopping: `, heard: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = stdout, f.heard
-	if err := cmd.Start(); err != nil {
+	gone := f.start(cmd)
+	select {
+	case <-under:
+	case <-gone:
+		err := cmd.Wait() // its output is complete then
+		f.t.Fatalf("%q has ended before its first call: %v\n%s%s", args, err, stdout, &f.heard.all)
+	}
+	return cmd, stdout
+}
+
+// start starts a process, and returns a channel that is closed when it has ended, for whatever
+// reason. The process inherits the end of a pipe that only its death closes.
+func (f *folder) start(cmd *exec.Cmd) (gone <-chan struct{}) {
+	f.t.Helper()
+	alive, held, err := os.Pipe()
+	if err != nil {
 		f.t.Fatal(err)
 	}
-	<-under
-	return cmd, stdout
+	cmd.ExtraFiles = []*os.File{held}
+	if err := errors.Join(cmd.Start(), held.Close()); err != nil {
+		f.t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = alive.Read(make([]byte, 1)) // nobody writes: it returns at the end
+		_ = alive.Close()
+	}()
+	return ended
 }
 
 // listener waits for words in what a process writes.

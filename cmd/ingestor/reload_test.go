@@ -269,7 +269,16 @@ func TestHangupOfADaemon(t *testing.T) {
 		return false
 	}})
 	r := f.stay("run", "--output", "json")
-	<-under
+	for waits := true; waits; {
+		select {
+		case <-under:
+			waits = false
+		case line, open := <-r.log:
+			if r.heard = append(r.heard, line); !open {
+				t.Fatalf("the daemon has ended before its first call: %v\n%s", r.cmd.Wait(), strings.Join(r.heard, "\n"))
+			}
+		}
+	}
 	r.refuse(nil)
 	const limit = 32 + 3 + 3 // what the first run needs, and some of the second
 	f.quota(limit + 5)

@@ -132,7 +132,7 @@ func (s *State) notesOf(j *Job, v *Verdict) (all []Note) {
 		return all
 	}
 	run := "/runs/" + strconv.FormatInt(j.Last.ID, 10)
-	if !j.Missed.IsZero() && !about {
+	if !j.Missed.IsZero() && !v.tells(j.Name+" was due") {
 		all = append(all, Note{bad, Say(j.Name, s.due(j), " and has not run. Check that ingestor run, or its timer, is up"), "/runs"})
 	}
 	switch j.Last.State {

@@ -166,7 +166,7 @@ func (s *State) canStart(next *chance, all []chance) Verdict {
 	}
 	if j := next.job; !j.Missed.IsZero() && j.Last != nil { // a note names those that never ran
 		v.Level, v.Word = warn, "Available, not running"
-		v.More = append(v.More, Say("It", s.due(j), " and has not run. Check that ingestor run, or its timer, is up"))
+		v.More = append(v.More, Say(j.Name, s.due(j), " and has not run. Check that ingestor run, or its timer, is up"))
 	}
 	return v
 }

@@ -83,7 +83,7 @@ func (b *Board) home(r *http.Request) (a *kept.Answer, whole bool) {
 	v := s.Verdict()
 	p := &home{
 		Page: s.page("Quota", "/", true), Verdict: v, History: "/history", By: by,
-		Unused: s.unused(), Regions: s.regionsInShort(), Runs: s.runsInShort(), Limits: s.limitsToSet(),
+		Unused: s.unused(), Regions: s.regionsInShort(), Runs: s.runsInShort(), Limits: s.limitsToSet(), Jobs: s.outlooks(),
 	}
 	p.Pools, p.Folded = s.poolSections(by, v)
 	p.Tab, p.Icon = v.Tab, v.Level
@@ -100,6 +100,7 @@ type home struct {
 	Who     *who   // of the pool of the verdict, or nil
 	History string // address of that of the pool
 	By      grouping
+	Jobs    []jobRow
 	Pools   []poolSection
 	Folded  []poolSection
 	Unused  []string

@@ -179,7 +179,7 @@ func TestARunThatNobodyMade(t *testing.T) {
 	r := newRig(t, "", nil)
 	r.Run("trending")
 	r.Clock.Advance(30 * time.Minute)
-	r.reads("/", "Available, not running", "It was due at 20:15 UTC (15 min ago) and has not run")
+	r.reads("/", "Available, not running", "trending was due at 20:15 UTC (15 min ago) and has not run")
 	run, err := r.Catalog.Begin(t.Context(), catalog.Start{Job: "trending", Scheduled: viewtest.Noon.Add(15 * time.Minute)})
 	r.Must(err)
 	r.reads("/", "Available", "trending has been running since 20:30 UTC (now), with 0 units so far")
@@ -192,7 +192,7 @@ func TestRunsThatNobodyMadeAreCounted(t *testing.T) {
 	r := newRig(t, "", nil)
 	r.Run("trending")
 	r.Clock.Advance(3*time.Hour + 30*time.Minute)
-	r.reads("/", "Available, not running", "It was due 4 times since 20:15 UTC (3 h 15 min ago) and has not run")
+	r.reads("/", "Available, not running", "trending was due 4 times since 20:15 UTC (3 h 15 min ago) and has not run")
 }
 
 func TestARunThatCanNeverGo(t *testing.T) {
@@ -368,5 +368,29 @@ func TestSearchPageByPage(t *testing.T) {
 	}
 	if len(seen) == 0 {
 		t.Error("nothing was found")
+	}
+}
+
+// TestPagesAgreeOnTheNextRun: the first page says of each job when it runs next and whether it
+// can, and Runs and Regions say the same.
+func TestPagesAgreeOnTheNextRun(t *testing.T) {
+	config := viewtest.Hourly()
+	config.Jobs["often"] = ingest.Job{Kind: ingest.Search, Cron: "* * * * *", Queries: []string{"music"}, Pages: 1}
+	r := newRig(t, "", config)
+	r.Run("trending")
+	r.Run("often")
+	r.reads("/", "Job Next Whether it can", "often 20:01 UTC (in 1 min) yes", "trending 20:15 UTC (in 15 min) yes")
+	r.reads("/runs", "often * * * * * 20:01 UTC (in 1 min) yes", "20:15 UTC (in 15 min) yes")
+	r.Must(r.Ledger.Block(t.Context(), quota.Pool{Upstream: "youtube", Account: "default", Name: "units"}, viewtest.Noon.Add(2*time.Hour), "quotaExceeded"))
+	r.reads("/", "trending 22:00 UTC (in 2 h) waits for the end of a block", "often 20:01 UTC (in 1 min) yes")
+	r.reads("/runs", "22:00 UTC (in 2 h) waits for the end of a block")
+	if _, text := r.page("/regions"); !strings.Contains(text, "22:00 UTC") || strings.Contains(text, "20:15 UTC") {
+		t.Errorf("the next run of a chart is another one:\n%s", text)
+	}
+	r.Clock.Advance(16*time.Minute + time.Second)
+	r.reads("/", "often 20:17 UTC (in 59 s) yes. Missed: 16 runs since 20:01 UTC")
+	r.reads("/runs", "20:17 UTC (in 59 s) yes. Missed: 16 runs since 20:01 UTC")
+	if _, text := r.page("/"); strings.Count(text, "often was due 16 times since 20:01 UTC") != 1 {
+		t.Errorf("it does not say once that often was missed:\n%s", text)
 	}
 }

@@ -161,9 +161,12 @@ func (s *state) addRuns(r *region, fetches func(*job) bool) {
 		}
 	}
 	for _, j := range s.Jobs {
-		if at, resumes := j.Start(s.Now); fetches(j) && !at.IsZero() && (next.IsZero() || at.Before(next)) {
-			m := s.Moment(at)
-			next, r.Next, r.Waits = at, &m, resumes
+		if !fetches(j) {
+			continue
+		}
+		if o := s.Outlook(j); !o.At.IsZero() && (next.IsZero() || o.At.Before(next)) {
+			m := s.Moment(o.At)
+			next, r.Next, r.Waits = o.At, &m, o.Resumes
 		}
 	}
 }

@@ -55,9 +55,8 @@ type timeline struct {
 // jobRow is a row of the table of jobs.
 type jobRow struct {
 	Name, Schedule, Cost string
-	Next                 *moment
-	Methods              string
-	Paused               bool
+	Next                 *moment // nil: not known, or never
+	Says                 sentence
 }
 
 // latest is the number of runs in the table.
@@ -68,10 +67,17 @@ func (s *state) timeline() timeline {
 	if len(s.runs) > 0 {
 		t.Latest = s.runTable(s.runs[:min(len(s.runs), latest)])
 	}
+	t.Jobs = s.outlooks()
+	return t
+}
+
+// outlooks returns a row for each job: when it runs next, and whether it can.
+func (s *state) outlooks() (all []jobRow) {
 	for _, j := range s.Jobs {
-		row := jobRow{Name: j.Name, Schedule: j.Schedule().String(), Paused: j.Paused}
-		if !j.Next.IsZero() {
-			at := s.Moment(j.Next)
+		o := s.Outlook(j)
+		row := jobRow{Name: j.Name, Schedule: j.Schedule().String(), Says: o.Says}
+		if !o.At.IsZero() {
+			at := s.Moment(o.At)
 			row.Next = &at
 		}
 		row.Cost = count(j.Cost.Units, "unit")
@@ -81,9 +87,9 @@ func (s *state) timeline() timeline {
 		case j.Cost.Runs == 0:
 			row.Cost = "not known yet, at most " + row.Cost
 		}
-		t.Jobs = append(t.Jobs, row)
+		all = append(all, row)
 	}
-	return t
+	return all
 }
 
 // runTable returns the table of runs: the columns of the view with links, and why each
