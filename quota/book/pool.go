@@ -28,6 +28,8 @@ type Pool struct {
 	// SettleFactor bounds what a caller over HTTP may settle a call to, as a multiple of what
 	// it reserved.
 	SettleFactor int64
+	// Money says that the pool is a budget: its units are millionths of [Money].
+	Money bool
 	// Lease is set if processes take units in blocks. The rings of Windows, and those of
 	// accounts and keys, count units for Life longer, because calls leave that much later.
 	Lease Lease

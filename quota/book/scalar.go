@@ -115,6 +115,7 @@ type textKind struct {
 }
 
 var textKinds = map[string]textKind{
+	"amount":   {phrase: "amount, such as `12.50 USD`", pattern: `^[0-9]+(\.[0-9]{1,6})? USD$`, check: badAmount},
 	"builtin":  {phrase: "`builtin` or `builtin/NAME`", pattern: `^builtin(/[A-Za-z0-9_.-]+)?$`},
 	"date":     {phrase: "day, such as `2026-11-22`", pattern: `^\d{4}-\d{2}-\d{2}$`, check: badDate},
 	"duration": {phrase: "duration"},

@@ -41,6 +41,9 @@ type Source struct {
 	Default    *int64 // the result if the source is missing or cannot be read; nil: no default
 
 	DefaultText string // the same for a source whose text is a name
+
+	Price string // of a bill: the name of its price
+	Role  Role   // of a bill: what it does to the source before it
 }
 
 // Fixed reports whether a source is a number, whatever the call.

@@ -21,6 +21,7 @@ import (
 type priced struct {
 	plan     *content.Plan // nil: only functions price it
 	estimate quota.Units   // by pool; other pools have fixed prices
+	rates    book.Rates    // of its bill in money
 	cost     Cost          // of a function, or nil
 	settling settling
 }
@@ -118,7 +119,11 @@ func (t *Transport) price(c *call, req *http.Request) error {
 		}
 		c.keys = plan.Keys(r)
 		if plan.Priced {
-			c.content = &priced{plan: plan, estimate: plan.Estimate(r, func(pool string, share int) (int64, bool) {
+			rates, lacks := plan.Rates(r)
+			if lacks != "" {
+				return &quota.UnpricedError{Upstream: c.upstream.Name, Method: c.name, Hint: lacks}
+			}
+			c.content = &priced{plan: plan, rates: rates, estimate: plan.Estimate(r, rates, func(pool string, share int) (int64, bool) {
 				return t.memory.recall(c.costOf(pool), share)
 			})}
 		}
