@@ -150,7 +150,9 @@ func (r *reader) free(all []keys.FreeAnswer, u *keys.Upstream) (free []FreeAnswe
 			r.fault(r.place(d), "every answer would be free; write a condition, as in {status: 304}")
 		}
 		for i := range d.Pools {
-			r.hasPool(&d.Pools[i], d.Pools[i], "a free answer", u)
+			if d.Pools[i] != Money {
+				r.hasPool(&d.Pools[i], d.Pools[i], "a free answer", u)
+			}
 		}
 		free = append(free, FreeAnswer{Condition{Status: d.Status, Header: d.Header.Name, Value: d.Header.Value}, d.Pools})
 	}

@@ -59,7 +59,7 @@ type Budget struct {
 	Of      []string          `yaml:"of" is:"phrase" short:"item" size:"1..64" noun:"upstream" example:"openai|[openai, anthropic]" required:"name the upstreams whose calls it pays, as in of: [openai]" doc:"Required. The upstreams whose calls spend it. A call of them that has no 'bill' is refused."`
 	By      []Source          `yaml:"by" short:"item" size:"1..4" noun:"key source" as:"keySource" doc:"The source of the key of a call, for a budget per user, team or agent. Each key has the budget for itself. The texts of several sources make one key, with commas between them."`
 	MaxKeys int64             `yaml:"max_keys" range:"1..10000000" assumed:"100000" example:"100" doc:"The number of keys that are counted separately. Further keys share one count. It needs 'by'."`
-	Keys    map[string]string `yaml:"keys" names:"long" is:"amount" noun:"key" example:"{alice: 50 USD}" doc:"Keys with another quota. It needs 'by'."`
+	Keys    map[string]string `yaml:"keys" names:"long" size:"1..100000" is:"amount" noun:"key" example:"{alice: 50 USD}" doc:"Keys with another quota. It needs 'by'."`
 }
 
 // PriceList has the prices of a million of what calls use, such as tokens.
@@ -122,7 +122,7 @@ type APIKey struct {
 type FreeAnswer struct {
 	Status []int    `yaml:"status" range:"200..599" size:"1.." short:"item" example:"304" doc:"Condition: the answer has one of these codes."`
 	Header Header   `yaml:"header" is:"header" size:"1..1" example:"x-cache|{x-cache: HIT}" doc:"Condition: the answer has this header, or has it with this value."`
-	Pools  []string `yaml:"pools" is:"pool" size:"1..charges" short:"item" noun:"pool" assumed:"all pools" example:"core" doc:"The pools in which the answer is free. In the others, the call is charged as any other."`
+	Pools  []string `yaml:"pools" is:"pool" size:"1..charges" short:"item" noun:"pool" assumed:"all pools" example:"core" doc:"The pools in which the answer is free. In the others, the call is charged as any other. 'USD' stands for its 'bill'."`
 }
 
 // Refusal says what a refusal by the upstream means. Set conditions, and one of Until, For and
