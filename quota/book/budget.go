@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/headroom-quota/headroom/quota/book/keys"
 	"github.com/headroom-quota/headroom/quota/window"
@@ -81,6 +82,9 @@ type PriceList struct {
 	Cases   map[string]Rates // by the text of By; one that ends with * stands for all that begin so
 	Dearest Rates            // the highest of each name
 	Admit   bool             // a call that no case fits costs the dearest
+
+	Source   string    // where they were read
+	Verified time.Time // the day on which somebody last compared them; zero if the book has none
 }
 
 // Name returns the text by which the prices of a call are found.
@@ -166,7 +170,8 @@ func (r *reader) prices(d *keys.PriceList) *PriceList {
 	if d == nil || !r.readable(d) || !r.sound(d) {
 		return nil
 	}
-	l := &PriceList{Cases: map[string]Rates{}, Dearest: Rates{}, Admit: d.Default == "dearest"}
+	l := &PriceList{Cases: map[string]Rates{}, Dearest: Rates{}, Admit: d.Default == "dearest", Source: d.Source}
+	l.Verified, _ = time.Parse(time.DateOnly, d.Verified)
 	for i := range d.By {
 		by, ok := r.source(&d.By[i], forKey)
 		if !ok {
@@ -333,4 +338,58 @@ func (r *reader) budget(name string, d *keys.Budget, upstreams map[string]*keys.
 		}
 	}
 	return p
+}
+
+// words says what a million costs.
+func (l *PriceList) words() string {
+	by := make([]string, len(l.By))
+	for i := range by {
+		by[i] = l.By[i].String()
+	}
+	text := "prices of a million by " + list(by, "and") + ":"
+	for _, name := range slices.Sorted(maps.Keys(l.Cases)) {
+		var each []string
+		for _, price := range slices.Sorted(maps.Keys(l.Cases[name])) {
+			each = append(each, price+" "+FormatMoney(l.Cases[name][price]))
+		}
+		text += " " + name + " has " + list(each, "and") + ";"
+	}
+	if !l.Verified.IsZero() {
+		text += " compared on " + l.Verified.Format(time.DateOnly)
+		if l.Source != "" {
+			text += " with " + l.Source
+		}
+		text += ";"
+	}
+	if l.Admit {
+		return text + " others cost the dearest"
+	}
+	return text + " others are refused"
+}
+
+// String says in words what a bill reserves, and what it settles to.
+func (b *Bill) String() string {
+	if b.Prices == nil {
+		return FormatMoney(b.Known)
+	}
+	text := "reserves " + billWords(b.Estimate)
+	if len(b.Actual) > 0 {
+		text += "; settles to " + billWords(b.Actual)
+	}
+	return text
+}
+
+func billWords(sources []Source) string {
+	var all []string
+	for i := range sources {
+		switch s := &sources[i]; s.Role {
+		case TakenOff:
+			all[len(all)-1] += " less " + s.where()
+		case Factor:
+			all[len(all)-1] += " x " + s.where()
+		default:
+			all = append(all, s.Price+" for ("+s.String()+")")
+		}
+	}
+	return strings.Join(all, " + ")
 }

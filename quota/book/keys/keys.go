@@ -64,9 +64,11 @@ type Budget struct {
 
 // PriceList has the prices of a million of what calls use, such as tokens.
 type PriceList struct {
-	By      []Source                     `yaml:"by" short:"item" size:"1..4" noun:"key source" as:"keySource" required:"name what the prices depend on, as in by: {body: model}" doc:"Required. The source of the name by which a call's prices are found, such as its model. Of several sources, the texts make one name, with commas between them. A text that is missing is left out."`
-	Cases   map[string]map[string]string `yaml:"cases" names:"long" is:"amount" size:"1..10000" noun:"case" example:"{model-x: {input: 1.25 USD, cached: 0.125 USD, output: 10 USD}}" required:"give the prices of each name, as in model-x: {input: 1.25 USD, output: 10 USD}" doc:"Required. The prices of a million, by their names, for each text. A text that ends with '*' stands for all that begin so. The longest that fits counts."`
-	Default string                       `yaml:"default" words:"refuse|dearest" assumed:"refuse" doc:"How to treat a call that no case fits. 'dearest' takes the highest price of each name."`
+	By       []Source                     `yaml:"by" short:"item" size:"1..4" noun:"key source" as:"keySource" required:"name what the prices depend on, as in by: {body: model}" doc:"Required. The source of the name by which a call's prices are found, such as its model. Of several sources, the texts make one name, with commas between them. A text that is missing is left out."`
+	Cases    map[string]map[string]string `yaml:"cases" names:"long" is:"amount" size:"1..10000" noun:"case" example:"{model-x: {input: 1.25 USD, cached: 0.125 USD, output: 10 USD}}" required:"give the prices of each name, as in model-x: {input: 1.25 USD, output: 10 USD}" doc:"Required. The prices of a million, by their names, for each text. A text that ends with '*' stands for all that begin so. The longest that fits counts."`
+	Source   string                       `yaml:"source" is:"phrase" example:"https://llm.example.com/pricing" doc:"Where the prices were read."`
+	Verified string                       `yaml:"verified" is:"date" example:"'2026-11-22'" doc:"The day on which somebody last compared them with the source. 'ingestor check' warns after 180 days."`
+	Default  string                       `yaml:"default" words:"refuse|dearest" assumed:"refuse" doc:"How to treat a call that no case fits. 'dearest' takes the highest price of each name."`
 }
 
 // Bill is what a call costs in money. It is an Amount alone, or it depends on the call.

@@ -17,6 +17,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 func blockCommand(a *session.Session) *cobra.Command {
@@ -96,6 +97,12 @@ ledger lacks.`,
 		Args: console.Takes(2, 2, "a pool and units"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			units, err := strconv.ParseInt(strings.TrimSpace(args[1]), 10, 64)
+			if strings.HasPrefix(args[0], book.BudgetKey("")) && err != nil {
+				text, back := strings.CutPrefix(args[1], "-")
+				if units, err = book.ParseMoney(text); back {
+					units = -units
+				}
+			}
 			if err != nil {
 				return console.Usage("units must be a whole number, as 250 or -40, not %q", args[1])
 			}
