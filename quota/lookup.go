@@ -64,6 +64,9 @@ func (p *prices) find(c *Call) (*price, error) {
 	if c.Upstream == "" && p.only != "" {
 		c.Upstream = p.only
 	}
+	if c.Upstream == book.Budgets {
+		return nil, BadInput("%s are spent by the calls of their upstreams; name one of these", book.Budgets)
+	}
 	if c.Account == "" {
 		c.Account = DefaultAccount
 	}

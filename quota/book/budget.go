@@ -67,11 +67,8 @@ func amount(text string) int64 {
 
 // Metered returns the names of the upstreams that are called, sorted: all but [Budgets].
 func (b *Book) Metered() []string {
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(b.Upstreams)), func(name string) bool { return b.Upstreams[name].ofBudgets() })
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(b.Upstreams)), func(name string) bool { return name == Budgets })
 }
-
-// ofBudgets reports whether an upstream has budgets as its pools.
-func (u *Upstream) ofBudgets() bool { return u.Name == Budgets && u.routes == nil }
 
 // Rates are the prices of a million, in millionths, by their names.
 type Rates map[string]int64
@@ -263,12 +260,12 @@ func beside(member string, role Role, missing int64) Source {
 
 // budgets makes the budgets of a book: an upstream whose pools they are.
 func (r *reader) budgets(b *Book, d *keys.Book) {
-	names := slices.Sorted(maps.Keys(d.Budgets))
-	if len(names) == 0 {
+	if u := d.Upstreams[Budgets]; u != nil {
+		r.fault(r.found[u].at, "the name %q stands for the budgets of a book; give the upstream another one", Budgets)
 		return
 	}
-	if u := d.Upstreams[Budgets]; u != nil {
-		r.fault(r.found[u].at, "the name %q stands for the budgets of the book; give the upstream another one", Budgets)
+	names := slices.Sorted(maps.Keys(d.Budgets))
+	if len(names) == 0 {
 		return
 	}
 	all := &Upstream{Name: Budgets, Accounts: []string{DefaultAccount}, Pools: map[string]*Pool{}}

@@ -25,7 +25,7 @@ func (s *session) call(w *wantedCall) (quota.Call, error) {
 	c := quota.Call{Upstream: w.Upstream, Account: s.o.Account, Method: w.Method, Keys: w.Keys, Class: s.o.Class, Job: s.o.Job}
 	known := s.o.Upstreams
 	if len(known) == 0 {
-		known = slices.Sorted(maps.Keys(s.ledger.Book().Upstreams))
+		known = s.ledger.Book().Metered()
 	}
 	switch {
 	case w.Method == "" && len(w.Units) == 0:
