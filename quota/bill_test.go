@@ -269,3 +269,92 @@ func TestSpendOfBudgets(t *testing.T) {
 		}
 	})
 }
+
+// A book that gets a budget, another quota or a higher revision keeps what is counted.
+func TestBudgetsOfAChangedBook(t *testing.T) {
+	eachStore(t, func(t *testing.T, clock *quota.SimClock, l *quota.Ledger) {
+		before, after, found := strings.Cut(budgetBook, "budgets:")
+		_, after, _ = strings.Cut(after, "upstreams:")
+		if !found {
+			t.Fatal("the book has no budgets")
+		}
+		set := func(text string) {
+			t.Helper()
+			if err := l.SetBook(mustParse(t, text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		set(before + "upstreams:" + after)
+		old := must(t, l, spendOf("big", ""))
+		if _, has := old.Bill(); has {
+			t.Error("without a budget a call has a bill")
+		}
+		set(budgetBook)
+		if _, err := old.Settle(t.Context(), quota.Units{"calls": 1, book.Money: 5}); err != nil {
+			t.Errorf("settle a call of before: %v", err)
+		}
+		must(t, l, spendOf("big", "bob"))
+		if got := spent(t, l, "all"); got != 100_000 {
+			t.Errorf("%d", got)
+		}
+		set(strings.NewReplacer("quota: 1 USD", "quota: 0.15 USD", "revision: 1", "revision: 2", "per: month, zone: Europe/Berlin", "per: day").Replace(budgetBook))
+		if _, err := l.Reserve(t.Context(), spendOf("big", "bob")); !errors.Is(err, quota.ErrRefused) || !strings.Contains(err.Error(), "0.10 USD of 0.15 USD spent in day UTC") {
+			t.Error(err)
+		}
+	})
+}
+
+// A call that waits gets what another one of the budget has not cost.
+func TestBillsThatWait(t *testing.T) {
+	eachStore(t, func(t *testing.T, _ *quota.SimClock, l *quota.Ledger) {
+		dear := quota.Call{Upstream: "small", Method: "ask", Estimate: quota.Units{book.Money: 900_000}}
+		first := must(t, l, dear)
+		granted := make(chan error, 1)
+		go func() {
+			_, err := l.Wait(t.Context(), dear, 365*24*time.Hour)
+			granted <- err
+		}()
+		for l.Waiting() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		if _, err := first.Settle(t.Context(), quota.Units{"calls": 1, book.Money: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-granted; err != nil {
+			t.Error(err)
+		}
+		if got := spent(t, l, "all"); got != 900_001 {
+			t.Errorf("%d", got)
+		}
+	})
+}
+
+// A call that draws from a hold pays its bill like any other. The receipt of a bill is renewed with its call.
+func TestBillsOfHoldsAndLongCalls(t *testing.T) {
+	eachStore(t, func(t *testing.T, clock *quota.SimClock, l *quota.Ledger) {
+		h, err := l.Hold(t.Context(), quota.Call{Upstream: "small", Method: "ask"}, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := spent(t, l, "all"); got != 0 {
+			t.Errorf("the hold has spent %d", got)
+		}
+		r, err := l.Reserve(h.Context(t.Context()), spendOf("small", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.OpenSlots() != 1 {
+			t.Errorf("%d receipts are renewed", l.OpenSlots())
+		}
+		for range 5 {
+			clock.Advance(quota.ReceiptLife / 2)
+			l.Renew()
+		}
+		if _, err := r.Settle(t.Context(), quota.Units{"calls": 1, book.Money: 7}); err != nil || l.OpenSlots() != 0 {
+			t.Errorf("%v, and %d receipts are renewed", err, l.OpenSlots())
+		}
+		if got := spent(t, l, "all"); got != 7 {
+			t.Errorf("%d", got)
+		}
+	})
+}
