@@ -244,7 +244,7 @@ func TestUnknownBills(t *testing.T) {
 		if n, _ := r.Bill(); n != 42 || spent(t, l, "all") != 42 {
 			t.Errorf("charges: %d", n)
 		}
-		r = must(t, l, quota.Call{Upstream: "small", Method: "ask", Estimate: quota.Units{book.Money: 1_000_000 - 42}})
+		must(t, l, quota.Call{Upstream: "small", Method: "ask", Estimate: quota.Units{book.Money: 1_000_000 - 42}})
 		if got := spent(t, l, "all"); got != 1_000_000 {
 			t.Errorf("the last millionth: %d", got)
 		}
