@@ -9,12 +9,15 @@ import (
 	"testing"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/meter"
 )
 
 const billPrices = `
 revision: 1
 budgets:
   all: {quota: 1 USD, windows: [{per: month}], of: model}
+  agent: {quota: 0.80 USD, windows: [{per: month}], of: model, by: {call: caller, default: nobody}}
   user: {quota: 0.50 USD, windows: [{per: month}], of: model, by: {header: X-User, default: nobody}}
 upstreams:
   model:
@@ -115,6 +118,33 @@ func TestBills(t *testing.T) {
 	}
 	send(`{"model":"big","max":490}`, "X-User", "bob")
 	r.billed("of another user", 9191+9100)
+}
+
+// A budget per caller goes by the name before the first slash of the job: that of the token.
+func TestBillsOfCallers(t *testing.T) {
+	r := newBilled(t, "enforce", "refuse", `{"used":{"in":30,"out":7}}`)
+	for _, job := range []string{"etl", "etl/nightly", "etl/x/y", "web", ""} {
+		req, err := http.NewRequestWithContext(meter.WithJob(t.Context(), job), "POST", "http://model.example.com/ask", strings.NewReader(`{"model":"small","max":50}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := r.send(req); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.flush()
+	for caller, want := range map[string]int64{"etl": 300, "web": 100, "nobody": 100} {
+		if got := r.used("budgets/agent:" + caller); got != want {
+			t.Errorf("%s has spent %d, want %d", caller, got, want)
+		}
+	}
+	call := quota.Call{Upstream: "model", Method: "ask", Job: "etl/other", Keys: map[string]string{"budgets/user": "bob"}, Estimate: quota.Units{book.Money: 11}}
+	if _, err := r.ledger.Reserve(t.Context(), call); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.used("budgets/agent:etl"); got != 311 {
+		t.Errorf("etl has spent %d", got)
+	}
 }
 
 // An answer without its usage keeps what was reserved. A model without a price costs the dearest, if the

@@ -113,7 +113,7 @@ func (t *Transport) price(c *call, req *http.Request) error {
 	}
 	if plan := c.plan; plan != nil {
 		most := cmp.Or(c.upstream.RequestBuffer, book.DefaultRequestBuffer)
-		r := plan.Request.Read(content.Message{Header: req.Header, Query: req.URL.RawQuery, Path: c.segment, Call: c.name, Length: bodyLength(req), Most: most})
+		r := plan.Request.Read(content.Message{Header: req.Header, Query: req.URL.RawQuery, Path: c.segment, Call: c.name, Caller: book.CallerOf(c.caller.Job), Length: bodyLength(req), Most: most})
 		if err := t.readBody(c, req, r, plan.Request, most); err != nil {
 			return err
 		}

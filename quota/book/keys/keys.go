@@ -261,7 +261,7 @@ type Source struct {
 	Body    string           `yaml:"body" is:"member" example:"usage.input_tokens|errors.0.code" doc:"In this member of the JSON body. A number is a place in an array. A vertical bar stands between alternatives: of those that the body has, the last one counts, and of prices in a request the largest."`
 	Count   string           `yaml:"count" is:"member" example:"data" doc:"The length of this array of the JSON body."`
 	Bytes   string           `yaml:"bytes" words:"body" doc:"The length of the body in bytes."`
-	Call    string           `yaml:"call" words:"method" doc:"The name of the call's method in this book. So each method has limits of its own."`
+	Call    string           `yaml:"call" words:"method|caller" doc:"'method' is the name of the call's method in this book. 'caller' is the name of the token that makes the call, or else of its job: what stands before the first slash of the job. So each method or caller has limits of its own."`
 	JSON    string           `yaml:"json" is:"member" example:"call_count" doc:"The text is JSON itself, and the value is this member of it."`
 	Match   string           `yaml:"match" is:"regexp" example:"'api-usage=([0-9]+)/'" doc:"A regular expression (RE2). The value is its first group, or else the whole match."`
 	Cases   map[string]int64 `yaml:"cases" range:"0..units" size:"1..256" noun:"case" example:"{snippet: 2, id: 0}" doc:"The number that each text stands for."`
