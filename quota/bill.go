@@ -3,7 +3,6 @@ package quota
 import (
 	"cmp"
 	"context"
-	"errors"
 	"runtime"
 	"strings"
 
@@ -203,16 +202,15 @@ func (r *Reservation) Bill() (millionths int64, has bool) {
 	return r.bill.units, true
 }
 
-// settleAll settles the bill of a reservation, if it has one, and its pools. Both are tried, and
-// either may be repeated.
+// settleAll settles the pools of a reservation, and then its bill, if it has one. A token that
+// does not settle the pools settles no bill. After an error, both may be repeated.
 func (b *bill) settleAll(ctx context.Context, l *Ledger, units Units, bounds *costs, pools func(Units) (Settlement, error)) (Settlement, error) {
-	if b == nil {
-		return pools(units.withoutMoney())
-	}
-	failed := b.settle(ctx, l, units, bounds)
-	if errors.Is(failed, ErrBadInput) && !errors.Is(failed, ErrNoReceipt) {
-		return Settlement{}, failed // of the caller: nothing is settled
+	if n := units[book.Money]; n < 0 || n > window.MaxUnits {
+		return Settlement{}, BadInput("settle: units of %s must be 0 to %d, not %d", book.Money, window.MaxUnits, n)
 	}
 	s, err := pools(units.withoutMoney())
-	return s, errors.Join(err, failed)
+	if err == nil && b != nil {
+		err = b.settle(ctx, l, units, bounds)
+	}
+	return s, err
 }
