@@ -146,6 +146,10 @@ func TestBudgets(t *testing.T) {
 			}
 		}
 		expect("refused", 520_001, 270_001)
+		if _, checked := l.Check(t.Context(), spendOf("big", "bob")); !errors.As(checked, &refused) || refused.Pool.String() != "budgets/each:bob" {
+			t.Errorf("checked: %v", checked)
+		}
+		expect("checked", 520_001, 270_001)
 
 		// The pool refuses, and the budget gets its units back.
 		_, err = l.Reserve(t.Context(), spendOf("big", "alice"))
@@ -233,6 +237,9 @@ func TestUnknownBills(t *testing.T) {
 			"more than the budget":    {quota.Call{Upstream: "small", Method: "ask", Estimate: quota.Units{book.Money: 1_000_001}}, quota.ErrImpossible, "1.000001 USD asked for, the limit of month Europe/Berlin is 1.00 USD"},
 		} {
 			_, err := l.Reserve(t.Context(), test.call)
+			if _, checked := l.Check(t.Context(), test.call); fmt.Sprint(checked) != fmt.Sprint(err) {
+				t.Errorf("%s: %v, and checked %v", name, err, checked)
+			}
 			if !errors.Is(err, test.want) || !strings.Contains(fmt.Sprint(err), test.text) {
 				t.Errorf("%s: %v", name, err)
 			}
