@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
@@ -86,7 +84,7 @@ func (j *Job) upstreams(costs *quota.Book) []string {
 	case len(j.Upstreams) > 0:
 		return j.Upstreams
 	}
-	return slices.Sorted(maps.Keys(costs.Upstreams))
+	return costs.Metered()
 }
 
 // programWorks has one unit of work, the program.

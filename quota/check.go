@@ -15,6 +15,15 @@ func (l *Ledger) Check(ctx context.Context, c Call) (Verdict, error) {
 	if prices == nil {
 		return Verdict{}, errNotMade
 	}
+	if prices.spends(&c) {
+		if charges, err := prices.billed(&c); err != nil {
+			return Verdict{}, err
+		} else if charges != nil {
+			if _, err := l.check(ctx, &c, &price{charges: charges}, "check "+charges[0].Pool.String()); err != nil {
+				return Verdict{}, err
+			}
+		}
+	}
 	price, err := l.priced(ctx, prices, &c)
 	switch {
 	case err != nil:

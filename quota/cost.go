@@ -55,6 +55,9 @@ func (t *Token) CheckCost(pools []string, reserved, units []int64) error {
 		} else {
 			most = max(most*factor, highest)
 		}
+		if units[i] > most && t.Upstream == book.Budgets {
+			return BadInput("settle: the bill of budget %s must be 0 to %d millionths of %s, not %d: the call reserved %d\nReserve more beforehand", pool, most, book.Money, units[i], reserved[i])
+		}
 		if units[i] > most {
 			return BadInput("settle: units of %s must be 0 to %d, not %d: the call reserved %d, the highest price of a method is %d, and settle_factor is %d\n"+
 				"If the call did cost that, raise settle_factor of pool %[1]s of upstream %[7]s in costs.yaml, or reserve more beforehand",

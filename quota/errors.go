@@ -64,6 +64,10 @@ func (e *RefusedError) Error() string {
 	if e.Reason != "" {
 		return fmt.Sprintf("reserve %s: refused: %s; retry after %s at %s", e.Pool, e.Reason, roundUp(e.RetryAfter), e.RetryAt.Format(time.RFC3339))
 	}
+	if e.Pool.IsMoney() {
+		return fmt.Sprintf("reserve %s: refused: %s of %s spent in %s, %s left and %s asked for; retry after %s at %s",
+			e.Pool, book.FormatMoney(e.Used), book.FormatMoney(e.Limit), e.Window, book.FormatMoney(e.Remaining), book.FormatMoney(e.Units), roundUp(e.RetryAfter), e.RetryAt.Format(time.RFC3339))
+	}
 	return fmt.Sprintf("reserve %s: refused: %d of %d units used in %s, %d asked for; retry after %s at %s",
 		e.Pool, e.Used, e.Limit, e.Window, e.Units, roundUp(e.RetryAfter), e.RetryAt.Format(time.RFC3339))
 }
@@ -114,6 +118,10 @@ func (e *ImpossibleError) Error() string {
 		remedy = "lower keep_free of the class in costs.yaml"
 	case e.Pool.Name == "": // a member of a family
 		remedy = "raise the limit of the key in costs.yaml, or with ingestor limits set"
+	}
+	if e.Pool.IsMoney() {
+		return fmt.Sprintf("reserve %s: impossible: %s asked for, the limit of %s is %s%s\nAsk for less, as with a lower max_tokens, or raise the budget in costs.yaml",
+			e.Pool, book.FormatMoney(e.Units), e.Window, book.FormatMoney(e.Limit), class)
 	}
 	return fmt.Sprintf("reserve %s: impossible: %d units asked for, the limit of %s is %d%s\nAsk for less, or %s",
 		e.Pool, e.Units, e.Window, e.Limit, class, remedy)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/window"
@@ -16,6 +17,9 @@ func (p *prices) tailored(c *Call, made *price) (*price, error) {
 		return made, made.err
 	}
 	for pool := range c.Keys {
+		if strings.HasPrefix(pool, book.BudgetKey("")) {
+			continue // see bill
+		}
 		if of := p.book.Upstreams[c.Upstream].Pools[pool]; of == nil || of.By == nil {
 			return nil, BadInput("pool %.40q of %s has no keys; leave it out of the keys of the call", pool, c.Upstream)
 		}
@@ -23,6 +27,9 @@ func (p *prices) tailored(c *Call, made *price) (*price, error) {
 	own := *made
 	own.charges = slices.Clone(made.charges)
 	estimates := 0
+	if _, has := c.Estimate[book.Money]; has {
+		estimates++ // see bill
+	}
 	for i := range own.charges {
 		charge := &own.charges[i]
 		name := charge.Pool.Name
@@ -46,7 +53,7 @@ func (p *prices) tailored(c *Call, made *price) (*price, error) {
 	}
 	if estimates < len(c.Estimate) {
 		for _, pool := range slices.Sorted(maps.Keys(c.Estimate)) {
-			if !slices.ContainsFunc(own.charges, func(c Charge) bool { return c.Pool.Name == pool }) {
+			if pool != book.Money && !slices.ContainsFunc(own.charges, func(c Charge) bool { return c.Pool.Name == pool }) {
 				return nil, BadInput("%s does not charge pool %.40q, so its units cannot be estimated", c.Method, pool)
 			}
 		}

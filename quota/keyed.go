@@ -64,7 +64,7 @@ func (p *prices) keyedOf(account accountKey, charges []Charge) (all []*keyed) {
 func (k *keyed) ofKey(charge *Charge, c *Call) (Charge, error) {
 	key := c.Keys[charge.Pool.Name]
 	if key == "" {
-		key = k.pool.DefaultKey(c.Method)
+		key = k.pool.DefaultKey(c.Method, c.Job)
 	}
 	if key == "" {
 		return Charge{}, BadInput("%s has limits per key, and the call names no key; set Keys of the call, or a default in the by of the pool", charge.Pool)

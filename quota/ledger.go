@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // Options are the settings of a [Ledger]. Nil is legal.
@@ -219,13 +221,32 @@ func (l *Ledger) Settle(ctx context.Context, t Token, units Units) (Settlement, 
 	if units == nil {
 		units = Units{}
 	}
-	return l.settle(ctx, t, units.atLeast(readUnits(t.least)))
+	return l.settleAll(ctx, t, units)
 }
 
 // Release is [Reservation.Release] by the reservation's token, so another process can
 // call it.
 func (l *Ledger) Release(ctx context.Context, t Token) (Settlement, error) {
-	return l.settle(ctx, t, nil)
+	return l.settleAll(ctx, t, nil)
+}
+
+// settleAll is settle for all that a token stands for: the pools, and the bill in money.
+func (l *Ledger) settleAll(ctx context.Context, t Token, units Units) (Settlement, error) {
+	var b *bill
+	var bounds *costs
+	if t.bill != "" && l.current() != nil {
+		var err error
+		if b, err = readBill(t.bill); err != nil {
+			return Settlement{}, err
+		}
+		if t.costs != nil {
+			bounds = l.current().costs[book.Budgets]
+		}
+	}
+	t.bill = ""
+	return b.settleAll(ctx, l, units, bounds, func(units Units) (Settlement, error) {
+		return l.settle(ctx, t, units.atLeast(readUnits(t.least)))
+	})
 }
 
 // settle is Settle, and Release if there are no units.
@@ -263,7 +284,7 @@ func (l *Ledger) settle(ctx context.Context, t Token, units Units) (Settlement, 
 	} else {
 		l.slots.removeIf(t, false) // its receipt need not be renewed
 	}
-	if l.watch != nil {
+	if l.watch != nil && t.Upstream != book.Budgets {
 		t.Nonce = Nonce{} // events are written down
 		l.watch.Observe(ctx, Event{Kind: EventSettled, Token: t, Settlement: s})
 	}

@@ -64,6 +64,9 @@ func (p *prices) find(c *Call) (*price, error) {
 	if c.Upstream == "" && p.only != "" {
 		c.Upstream = p.only
 	}
+	if c.Upstream == book.Budgets {
+		return nil, BadInput("%s are spent by the calls of their upstreams; name one of these", book.Budgets)
+	}
 	if c.Account == "" {
 		c.Account = DefaultAccount
 	}
@@ -102,7 +105,8 @@ func (p *prices) find(c *Call) (*price, error) {
 
 // explicit is the price of charges that the caller names.
 func (p *prices) explicit(c *Call, pools map[string]*Charge) (*price, error) {
-	if len(c.Charges) == 0 {
+	asked := c.Charges.withoutMoney() // see bill
+	if len(asked) == 0 {
 		return nil, BadInput("charges are empty: name a pool of %s", names(pools))
 	}
 	if u := p.book.Upstreams[c.Upstream]; c.Method != "" && u.Methods[c.Method] == nil {
@@ -112,14 +116,14 @@ func (p *prices) explicit(c *Call, pools map[string]*Charge) (*price, error) {
 		}
 		return nil, BadInput("%s has no method %.80q%s", c.Upstream, c.Method, hint)
 	}
-	for pool, units := range c.Charges {
+	for pool, units := range asked {
 		if units == 0 && pools[pool] != nil {
 			return nil, BadInput("%s/%s: units must be 1 to %d, not 0", c.Upstream, pool, window.MaxUnits)
 		}
 	}
 	made := &price{outage: p.book.Upstreams[c.Upstream].Classes[c.Class].Outage}
 	var err error
-	if made.charges, err = p.put(pools, c.Charges); err != nil {
+	if made.charges, err = p.put(pools, asked); err != nil {
 		return nil, err
 	}
 	made.err = p.finish(made, accountKey{c.Upstream, c.Account, c.Class})

@@ -1,6 +1,10 @@
 package quota
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/headroom-quota/headroom/quota/book"
+)
 
 // String returns the pool as text: "youtube/units", "youtube@staging/units",
 // "api/tokens:model-x" (a key of a keyed pool), "client:203.0.113.7" (a family's member).
@@ -20,6 +24,9 @@ func (p Pool) String() string {
 	}
 	return name
 }
+
+// IsMoney reports whether the units of the pool are millionths of [book.Money]: it is a budget.
+func (p Pool) IsMoney() bool { return p.Upstream == book.Budgets }
 
 // ParsePool reads what [Pool.String] wrote.
 func ParsePool(text string) (Pool, error) {

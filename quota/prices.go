@@ -70,7 +70,9 @@ func newPrices(b *Book, places *places) *prices {
 		learned:   boundsOf(b),
 	}
 	for _, u := range b.Upstreams {
-		p.only = u.Name
+		if u.Name != book.Budgets {
+			p.only = u.Name
+		}
 		for _, f := range u.Feedback {
 			for _, pool := range f.Pool.Pools(u) {
 				p.reported[[2]string{u.Name, pool}] = true
@@ -92,7 +94,7 @@ func newPrices(b *Book, places *places) *prices {
 			}
 		}
 	}
-	if len(b.Upstreams) != 1 {
+	if len(b.Metered()) != 1 {
 		p.only = ""
 	}
 	for name, f := range b.Families {

@@ -12,6 +12,7 @@ type Reservation struct {
 	Verdict
 	ledger *Ledger
 	price  *price
+	bill   *bill        // in money; nil if no budget has its upstream
 	later  *later       // for units that are recorded later; nil if there are none
 	flight *flight      // nil if nothing of it is renewed
 	local  *localCharge // nil if the store has a receipt; else it was drawn from a hold, admitted in an outage, or let through
@@ -61,6 +62,11 @@ func (r *Reservation) settle(ctx context.Context, units Units) (Settlement, erro
 	if !r.made() {
 		return Settlement{}, BadInput("settle: this reservation was not made by a ledger: see Ledger.Reserve")
 	}
+	return r.bill.settleAll(ctx, r.ledger, units, nil, func(units Units) (Settlement, error) { return r.settlePools(ctx, units) })
+}
+
+// settlePools settles all but the bill.
+func (r *Reservation) settlePools(ctx context.Context, units Units) (Settlement, error) {
 	units = units.atLeast(r.least())
 	all, err := units.InOrder(r.pools())
 	switch {
@@ -96,6 +102,9 @@ func (r *Reservation) Token() Token {
 	t := r.receipt()
 	if t.ID != "" && r.made() {
 		t.least = writeUnits(r.least())
+		if r.bill != nil {
+			t.bill = r.bill.text()
+		}
 	}
 	return t
 }

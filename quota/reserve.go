@@ -9,7 +9,7 @@ import (
 
 // A reservation passes these parts, in this order. Each is entered only if it has something to do:
 //
-//	Reserve   the owner, the hold that may pay, the price
+//	Reserve   the owner, the bill in money, the hold that may pay, the price
 //	reserve   limits in place of the price book's; what an outage or mode observe makes of a failure;
 //	          what a grant begins
 //	ask       the journal, remembered refusals, reports of answers, blocks, learned limits, the store; then each
@@ -36,16 +36,32 @@ func (l *Ledger) Reserve(ctx context.Context, c Call) (*Reservation, error) {
 			return nil, l.failed(ctx, &c, err)
 		}
 	}
+	if !prices.spends(&c) {
+		return l.reserveUnits(ctx, prices, &c)
+	}
+	b, err := l.bill(ctx, prices, &c)
+	if err != nil {
+		return nil, l.failed(ctx, &c, err)
+	}
+	r, err := l.reserveUnits(ctx, prices, &c)
+	if b == nil {
+		return r, err
+	}
+	return b.join(ctx, l, r, err)
+}
+
+// reserveUnits takes the units of a call in its pools.
+func (l *Ledger) reserveUnits(ctx context.Context, prices *prices, c *Call) (*Reservation, error) {
 	if h := holdOf(ctx); h != nil {
-		if r, err := l.drawn(ctx, h, &c); r != nil || err != nil {
+		if r, err := l.drawn(ctx, h, c); r != nil || err != nil {
 			return r, err
 		}
 	}
-	price, err := l.priced(ctx, prices, &c)
+	price, err := l.priced(ctx, prices, c)
 	if err != nil && !errors.Is(err, ErrOutage) {
-		return nil, l.failed(ctx, &c, err)
+		return nil, l.failed(ctx, c, err)
 	}
-	return l.reserve(ctx, &c, price, err)
+	return l.reserve(ctx, c, price, err)
 }
 
 // reserve takes the units of a priced call. An outage while it was priced is that of the call.

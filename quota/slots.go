@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // Slots are the places of calls in flight. A reservation that has some keeps them until
@@ -89,6 +91,9 @@ func withoutSlots(charges []Charge) []Charge {
 func (r *Reservation) Done(ctx context.Context) error {
 	if !r.made() {
 		return BadInput("done: this reservation was not made by a ledger: see Ledger.Reserve")
+	}
+	if r.bill != nil {
+		r.ledger.slots.stands(r.bill.token)
 	}
 	if r.flight == nil {
 		return nil
@@ -382,7 +387,7 @@ func (l *Ledger) maySettle(p *price, v *Verdict, left time.Duration) bool {
 	switch {
 	case v.Probing, lacksSlot(v, p.charges):
 		return true
-	case v.Allowed, v.Blocked, v.Impossible, p.depends[v.Pool.Name] == nil:
+	case v.Allowed, v.Blocked, v.Impossible, p.depends[v.Pool.Name] == nil && v.Pool.Upstream != book.Budgets:
 		return false
 	}
 	return v.RetryAfter <= left || l.slots.unsettled(v.Pool, l.clock.Now())

@@ -128,6 +128,7 @@ type Token struct {
 
 	least string // units that settling does not give back; see Reservation.Token
 	end   string // the pools that AtEnd knows
+	bill  string // in money; see bill.text
 	costs *costs // of one that a caller over HTTP settles; see CheckCost
 }
 

@@ -17,6 +17,7 @@ type tokenForm struct {
 	Nonce    []byte `json:"n"`
 	Least    Units  `json:"l,omitempty"`
 	End      string `json:"e,omitempty"`
+	Bill     string `json:"b,omitempty"`
 }
 
 // String returns the token as opaque text, for callers in other processes and languages.
@@ -26,7 +27,7 @@ func (t Token) String() string {
 	if t.ID == "" {
 		return ""
 	}
-	b, err := json.Marshal(tokenForm{t.Upstream, t.Account, t.ID, t.Nonce[:], readUnits(t.least), t.end})
+	b, err := json.Marshal(tokenForm{t.Upstream, t.Account, t.ID, t.Nonce[:], readUnits(t.least), t.end, t.bill})
 	if err != nil {
 		panic(err) // strings and bytes always marshal
 	}
@@ -75,12 +76,12 @@ func ParseToken(text string) (Token, error) {
 	if json.Unmarshal(b, &f) != nil || len(f.Nonce) != len(Token{}.Nonce) || !validID(f.ID) || f.Upstream == "" || f.Account == "" || checkNames(f.Upstream, f.Account) != nil {
 		return Token{}, bad
 	}
-	return Token{Upstream: f.Upstream, Account: f.Account, ID: f.ID, Nonce: [16]byte(f.Nonce), least: writeUnits(f.Least), end: f.End}, nil
+	return Token{Upstream: f.Upstream, Account: f.Account, ID: f.ID, Nonce: [16]byte(f.Nonce), least: writeUnits(f.Least), end: f.End, bill: f.Bill}, nil
 }
 
 // plain returns the token without what only settling needs.
 func (t Token) plain() Token {
-	t.least, t.end, t.costs = "", "", nil
+	t.least, t.end, t.bill, t.costs = "", "", "", nil
 	return t
 }
 

@@ -81,6 +81,9 @@ func TestGuideSettingsAreValid(t *testing.T) {
 			n++
 			f := newFolder(t, 1, "")
 			f.write("ingestor.yaml", block)
+			if strings.Contains(block, "\ncosts: costs.yaml\n") { // that of the page
+				f.write("costs.yaml", fenced(text, "yaml")[0])
+			}
 			if r := f.run("config", "show"); r.code != console.ExitDone {
 				t.Errorf("%s: config show left with %d for\n%s%s", page, r.code, block, r.stderr)
 			}

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // Record has the units that the calls of a context were charged, by pool. Its methods do
@@ -49,6 +50,9 @@ func (r *Record) add(keys map[string]string, granted *quota.Reservation, units q
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for name, n := range units {
+		if name == book.Money {
+			continue
+		}
 		pool := granted.Pool // it has the account and the key as the store knows them
 		if name != pool.Name {
 			pool.Name, pool.Key = name, keys[name]

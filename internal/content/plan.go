@@ -1,6 +1,7 @@
 package content
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -15,12 +16,23 @@ type Plan struct {
 	Priced  bool     // otherwise only keys are read
 	pools   []pool
 	keys    []key
+	bill    *bill // in money; nil: it is fixed, or nobody asks
 }
 
 // key is what names the key of a pool: the index of its first source.
 type key struct {
+	name string
 	pool *book.Pool
 	from int
+}
+
+// bill is what a plan knows about the price in money. By is the index of the first source that
+// names the prices.
+type bill struct {
+	*book.Bill
+	upstream         *book.Upstream
+	estimate, actual [2]int
+	by               int
 }
 
 // pool is what a plan knows about one pool. Its sources are indexes: of each, the first and
@@ -44,14 +56,29 @@ func NewPlan(u *book.Upstream, m *book.Method) *Plan {
 		answer, at.actual = appended(answer, price.Actual)
 		p.pools = append(p.pools, at)
 	}
+	if len(u.Budgets) > 0 && m.Bill != nil && m.Bill.Prices != nil {
+		p.Priced, p.bill = true, &bill{Bill: m.Bill, upstream: u}
+		request, p.bill.estimate = appended(request, m.Bill.Estimate)
+		answer, p.bill.actual = appended(answer, m.Bill.Actual)
+	}
 	prices := len(request)
+	if p.bill != nil {
+		p.bill.by = prices
+		request, _ = appended(request, m.Bill.Prices.By)
+	}
 	for _, name := range slices.Sorted(maps.Keys(m.Charges)) {
 		if of := u.Pools[name]; of != nil && of.By != nil {
-			p.keys = append(p.keys, key{of, len(request)})
+			p.keys = append(p.keys, key{name, of, len(request)})
 			request, _ = appended(request, of.By)
 		}
 	}
-	if len(p.pools) == 0 && len(p.keys) == 0 {
+	for _, of := range u.Budgets {
+		if of.By != nil && m.Bill != nil {
+			p.keys = append(p.keys, key{book.BudgetKey(of.Name), of, len(request)})
+			request, _ = appended(request, of.By)
+		}
+	}
+	if len(p.pools) == 0 && len(p.keys) == 0 && p.bill == nil {
 		return nil
 	}
 	p.Request, p.Answer = newRequest(prices, request), NewSources(answer...)
@@ -74,24 +101,61 @@ func (p *Plan) Keys(r *Reading) map[string]string {
 	}
 	all := make(map[string]string, len(p.keys))
 	for _, k := range p.keys {
-		parts := make([]string, len(k.pool.By))
-		for i := range parts {
-			parts[i], _ = r.Text(k.from + i)
-		}
+		parts := r.named(k.from, len(k.pool.By))
 		if text := k.pool.Key(parts); text != "" {
-			all[k.pool.Name] = text
+			all[k.name] = text
 		}
 	}
 	return all
+}
+
+// named returns the texts of sources, "" for one that is missing.
+func (r *Reading) named(from, n int) []string {
+	parts := make([]string, n)
+	for i := range parts {
+		parts[i], _ = r.Text(from + i)
+	}
+	return parts
+}
+
+// Rates returns the prices in money of a call, which its request names; nil if none depends on
+// it. If the price book lacks one, it says which.
+func (p *Plan) Rates(r *Reading) (rates book.Rates, lacks string) {
+	if p.bill == nil {
+		return nil, ""
+	}
+	list := p.bill.Prices
+	name := list.Name(r.named(p.bill.by, len(list.By)))
+	if rates = list.Find(name); rates != nil {
+		if lacks = p.bill.Lacks(rates); lacks != "" {
+			lacks = fmt.Sprintf("%.80q has no price %q", name, lacks)
+		}
+	} else {
+		lacks = fmt.Sprintf("%.80q has no price", name)
+	}
+	switch {
+	case lacks == "":
+		return rates, ""
+	case p.bill.upstream.Mode == book.Observe:
+		return list.Dearest, ""
+	}
+	return nil, lacks + fmt.Sprintf(" in money; add it to the cases of prices of %s in costs.yaml, or write default: dearest there", p.bill.upstream.Name)
 }
 
 // Learned returns what the recent calls of a method have cost a pool, to reserve it for the
 // next one; false if too few are known.
 type Learned func(pool string, share int) (int64, bool)
 
-// Estimate returns what to reserve for a request, by pool.
-func (p *Plan) Estimate(r *Reading, learned Learned) map[string]int64 {
-	all := make(map[string]int64, len(p.pools))
+// Estimate returns what to reserve for a request, by pool, and its bill by the rates.
+func (p *Plan) Estimate(r *Reading, rates book.Rates, learned Learned) map[string]int64 {
+	all := make(map[string]int64, len(p.pools)+1)
+	if p.bill != nil {
+		n, ok := r.weigh(p.bill.Estimate, p.bill.estimate, rates)
+		if !ok {
+			n = p.bill.Known
+		}
+		all[book.Money] = n
+	}
 	for i := range p.pools {
 		at := &p.pools[i]
 		units, read := at.known, false
@@ -126,10 +190,27 @@ func (r *Reading) sum(of [2]int) (sum int64, ok bool) {
 	return sum, true
 }
 
+// weigh adds up the sources of a bill.
+func (r *Reading) weigh(sources []book.Source, at [2]int, rates book.Rates) (int64, bool) {
+	values := make([]int64, len(sources))
+	for i := range values {
+		var ok bool
+		if values[i], ok = r.Units(at[0] + i); !ok {
+			return 0, false
+		}
+	}
+	return book.Weigh(sources, values, rates), true
+}
+
 // Actual sets in costs what a call has cost by its answer. A pool whose cost the answer
 // does not tell keeps what it has. Each is called for a cost that the answer told; it may
 // be nil.
-func (p *Plan) Actual(r *Reading, costs map[string]int64, each func(pool string, units int64, learn bool)) {
+func (p *Plan) Actual(r *Reading, rates book.Rates, costs map[string]int64, each func(pool string, units int64, learn bool)) {
+	if p.bill != nil && p.bill.Actual != nil && !r.lost(p.bill.actual) {
+		if n, ok := r.weigh(p.bill.Actual, p.bill.actual, rates); ok {
+			costs[book.Money] = n
+		}
+	}
 	for i := range p.pools {
 		at := &p.pools[i]
 		if at.price.Actual == nil || r.lost(at.actual) {

@@ -80,6 +80,7 @@ type Message struct {
 	Query  string                           // of the request's URL
 	Path   func(name string) (string, bool) // the {name} of the request's route
 	Call   string                           // the name of the request's method
+	Caller string                           // the name of who makes the request
 	Length int64                            // of the body; -1 if it is not known
 	Most   int64                            // bytes to decode of the body; 0 is 1 GiB
 }
@@ -102,6 +103,8 @@ func (m *Message) text(s *book.Source) (string, bool) {
 		return m.Path(s.Path)
 	case s.Call:
 		return m.Call, m.Call != ""
+	case s.Caller:
+		return m.Caller, m.Caller != ""
 	}
 	return strconv.FormatInt(s.Number, 10), true
 }

@@ -89,7 +89,8 @@ func (w *witness) note(n Note) {
 }
 
 func (w *witness) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
-	w.charges = slices.Clone(r.Charges)
+	asked := func(c quota.Charge) bool { return c.Pool.Upstream == r.Charges[0].Pool.Upstream }
+	w.charges = append(slices.DeleteFunc(w.charges, asked), r.Charges...) // beside those of its budgets
 	v, err := w.Store.Reserve(ctx, r)
 	if v.Allowed {
 		n := Note{Kind: Reserved, Method: r.Labels.Method}
@@ -106,7 +107,7 @@ func (w *witness) Settle(ctx context.Context, t quota.Token, units quota.Units) 
 	if err == nil && !s.Repeat {
 		n := Note{Kind: Settled}
 		for _, c := range w.charges {
-			if cost, named := units[c.Pool.Name]; named || units == nil {
+			if cost, named := units[c.Pool.Name]; c.Pool.Upstream == t.Upstream && (named || units == nil) {
 				n.Charges = append(n.Charges, Charge{c.Pool, cost})
 			}
 		}

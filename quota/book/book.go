@@ -201,6 +201,7 @@ func (r *reader) book(t *tree) *Book {
 	for _, name := range r.names(&d.Families) {
 		b.Families[name] = r.family(name, d.Families[name])
 	}
+	r.budgets(b, d)
 	b.Descriptors = r.descriptors(d.Descriptors, b)
 	return b
 }

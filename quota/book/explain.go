@@ -71,6 +71,8 @@ func (s *Source) where() string {
 		return "the bytes of the body"
 	case s.Call:
 		return "method"
+	case s.Caller:
+		return "caller"
 	}
 	return strconv.FormatInt(s.Number, 10)
 }

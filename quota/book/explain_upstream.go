@@ -27,6 +27,12 @@ func (u *Upstream) Words() []string {
 	for _, name := range slices.Sorted(maps.Keys(u.Pools)) {
 		say("pool %s: %s", name, u.Pools[name].words())
 	}
+	for _, b := range u.Budgets {
+		say("spends budget %s: %s", b.Name, b.words())
+	}
+	if l := u.Prices; l != nil {
+		say("%s", l.words())
+	}
 	for i := range u.Feedback {
 		say("%s", u.Feedback[i].String())
 	}
@@ -66,7 +72,7 @@ func (u *Upstream) accountWords() string {
 
 // words says what the limits of a pool are.
 func (p *Pool) words() string {
-	text := windowWords(p.Windows)
+	text := windowWords(p.Windows, p.Money)
 	if p.By != nil {
 		parts := make([]string, len(p.By))
 		for i, by := range p.By {
@@ -76,7 +82,7 @@ func (p *Pool) words() string {
 	}
 	own := func(what string, sets map[string][]Window) {
 		for _, name := range slices.Sorted(maps.Keys(sets)) {
-			text += fmt.Sprintf("; %s %s has %s", what, name, windowWords(sets[name]))
+			text += fmt.Sprintf("; %s %s has %s", what, name, windowWords(sets[name], p.Money))
 		}
 	}
 	own("key", p.Keys)
@@ -104,7 +110,7 @@ func (p *Pool) words() string {
 }
 
 // windowWords says what several windows admit.
-func windowWords(all []Window) string {
+func windowWords(all []Window, money bool) string {
 	texts := make([]string, len(all))
 	for i, w := range all {
 		switch {
@@ -112,6 +118,8 @@ func windowWords(all []Window) string {
 			texts[i] = fmt.Sprintf("%d at once, given back %s after a crash", w.Quota, brief(w.Per))
 		case w.Drains():
 			texts[i] = fmt.Sprintf("a bucket of %d that refills by %d in %s", w.Quota, w.Rate, brief(w.Per))
+		case money:
+			texts[i] = fmt.Sprintf("%s in %s", FormatMoney(w.Quota), w.Spec)
 		default:
 			texts[i] = fmt.Sprintf("%d in %s", w.Quota, w.Spec)
 		}

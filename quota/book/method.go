@@ -17,6 +17,7 @@ type Method struct {
 	// what is known without the request.
 	Charges map[string]int64
 	Prices  map[string]*Price // of pools whose price depends on the request or the answer
+	Bill    *Bill             // in money; nil: the book has none
 	Outage  Policy
 	Source  string // where the price comes from
 	Upgrade bool   // the call may become a WebSocket

@@ -30,6 +30,8 @@ type Pool struct {
 	// SettleFactor bounds what a caller over HTTP may settle a call to, as a multiple of what
 	// it reserved.
 	SettleFactor int64
+	// Money says that the pool is a budget: its units are millionths of [Money].
+	Money bool
 	// Lease is set if processes take units in blocks. The rings of Windows, and those of
 	// accounts and keys, count units for Life longer, because calls leave that much later.
 	Lease Lease
@@ -136,12 +138,22 @@ func (p *Pool) Key(parts []string) string {
 	return strings.Join(key, ",")
 }
 
-// DefaultKey returns the key of a method's call of which nothing else is known, or "".
-func (p *Pool) DefaultKey(method string) string {
+// CallerOf returns the name of who makes a call, by the job that is its label: that of its
+// token, with which the job then begins, or else of the job.
+func CallerOf(job string) string {
+	name, _, _ := strings.Cut(job, "/")
+	return name
+}
+
+// DefaultKey returns the key of a method's call of which only the job is known, or "".
+func (p *Pool) DefaultKey(method, job string) string {
 	parts := make([]string, len(p.By))
 	for i := range p.By {
-		if p.By[i].Call {
+		switch {
+		case p.By[i].Call:
 			parts[i] = method
+		case p.By[i].Caller:
+			parts[i] = CallerOf(job)
 		}
 	}
 	return p.Key(parts)

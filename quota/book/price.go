@@ -119,7 +119,7 @@ func (r *reader) source(d *keys.Source, why purpose) (Source, bool) {
 	before := len(r.faults)
 	switch places := placesOf(d); {
 	case why == forKey && len(places) != 1:
-		r.fault(r.place(d), "by reads one place of the request; write one of header, query, path, body, call: method, or a list of several")
+		r.fault(r.place(d), "by reads one place of the request; write one of header, query, path, body, call: method, call: caller, or a list of several")
 	case len(places) == 0:
 		r.fault(r.place(d), "%s needs a place to read; write one of header, query, path, body, count, bytes: body, or a number", why)
 	case len(places) > 1:
@@ -140,7 +140,7 @@ func (r *reader) source(d *keys.Source, why purpose) (Source, bool) {
 		r.fault(r.place(&d.Default), "default must be a whole number from 0 to %d, is %q", int64(window.MaxUnits), d.Default.Text)
 	}
 	s := Source{
-		Header: d.Header, Query: d.Query, Path: d.Path, Body: d.Body, Count: d.Count, Bytes: d.Bytes != "", Call: d.Call != "", JSON: d.JSON,
+		Header: d.Header, Query: d.Query, Path: d.Path, Body: d.Body, Count: d.Count, Bytes: d.Bytes != "", Call: d.Call == "method", Caller: d.Call == "caller", JSON: d.JSON,
 		Cases: d.Cases, Split: d.Split, Per: max(d.Per, 1), Times: max(d.Times, 1), Min: d.Min, Max: window.MaxUnits,
 		Default: d.Default.Number, DefaultText: d.Default.Text,
 	}

@@ -147,6 +147,8 @@ func (f *field) describe() string {
 		return "`" + strings.Join(f.words, "`, `") + "`, or name: " + f.each.describe()
 	case kind == reflect.Map && f.each.record != nil:
 		return "name: " + f.each.describe()
+	case kind == reflect.Map && f.each.each != nil:
+		return f.noun + ": name: " + f.each.each.describe() + ", for " + sizeText(f) + " " + f.noun + "s"
 	case kind == reflect.Map:
 		return f.noun + ": " + f.each.describe() + ", for " + sizeText(f) + " " + f.noun + "s"
 	case kind == reflect.Slice && f.short == itemShort && f.each.record != nil:

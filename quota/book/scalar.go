@@ -73,6 +73,8 @@ func (r *reader) text(f *field, t *tree, label string) bool {
 	case known:
 	case len(f.words) > 0 && f.text.phrase == "":
 		r.fault(t.at, "%s must be %s, is %s%s", label, list(f.words, "or"), t.show(), didYouMean(t.text, f.words))
+	case t.kind == isNumber && f.tags.Get("is") == "amount":
+		r.fault(t.at, "%s must be an amount, is %s; write %s %s", label, t.text, t.text, Money)
 	case !r.is(t, isText, label):
 	case len(f.words) > 0 && slices.Contains(f.words, strings.ToLower(t.text)):
 		r.fault(t.at, "%s: %s would be the %s; write %s", label, t.text, f.text.phrase, strings.ToLower(t.text))
@@ -115,6 +117,7 @@ type textKind struct {
 }
 
 var textKinds = map[string]textKind{
+	"amount":   {phrase: "amount, such as `12.50 USD`", pattern: `^[0-9]+(\.[0-9]{1,6})? USD$`, check: badAmount},
 	"builtin":  {phrase: "`builtin` or `builtin/NAME`", pattern: `^builtin(/[A-Za-z0-9_.-]+)?$`},
 	"date":     {phrase: "day, such as `2026-11-22`", pattern: `^\d{4}-\d{2}-\d{2}$`, check: badDate},
 	"duration": {phrase: "duration"},

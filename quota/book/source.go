@@ -29,6 +29,7 @@ type Source struct {
 	Count  string // an array of the JSON body: its length
 	Bytes  bool   // the length of the body
 	Call   bool   // the name of the method, for a key
+	Caller bool   // the name of the caller, for a key; see [CallerOf]
 	Number int64
 
 	JSON  string           // the text is JSON: this member of it
@@ -41,11 +42,14 @@ type Source struct {
 	Default    *int64 // the result if the source is missing or cannot be read; nil: no default
 
 	DefaultText string // the same for a source whose text is a name
+
+	Price string // of a bill: the name of its price
+	Role  Role   // of a bill: what it does to the source before it
 }
 
 // Fixed reports whether a source is a number, whatever the call.
 func (s *Source) Fixed() bool {
-	return s.Header == "" && s.Query == "" && s.Path == "" && s.Body == "" && s.Count == "" && !s.Bytes && !s.Call
+	return s.Header == "" && s.Query == "" && s.Path == "" && s.Body == "" && s.Count == "" && !s.Bytes && !s.Call && !s.Caller
 }
 
 // TimeForm is how an upstream writes a time.

@@ -47,6 +47,8 @@ type Upstream struct {
 	MaxAccounts int
 	AccountFrom AccountFrom // where a request names its account
 	Pools       map[string]*Pool
+	Prices      *PriceList // in money; nil: there are none
+	Budgets     []*Pool    // those that its calls spend, by name
 	Methods     map[string]*Method
 	Default     map[string]*Method // the price of calls without a method, by verb; "*" is any other
 
@@ -148,7 +150,9 @@ func (r *reader) free(all []keys.FreeAnswer, u *keys.Upstream) (free []FreeAnswe
 			r.fault(r.place(d), "every answer would be free; write a condition, as in {status: 304}")
 		}
 		for i := range d.Pools {
-			r.hasPool(&d.Pools[i], d.Pools[i], "a free answer", u)
+			if d.Pools[i] != Money {
+				r.hasPool(&d.Pools[i], d.Pools[i], "a free answer", u)
+			}
 		}
 		free = append(free, FreeAnswer{Condition{Status: d.Status, Header: d.Header.Name, Value: d.Header.Value}, d.Pools})
 	}
@@ -189,15 +193,17 @@ func (r *reader) upstream(name string, d *keys.Upstream) (*Upstream, *routeTable
 		u.Classes[class] = r.class(class, d.Classes[class])
 		r.leavesSome(u, class, d)
 	}
+	u.Prices = r.prices(d.Prices)
 	given := map[end]*string{}
 	for _, method := range r.names(&d.Methods) {
 		m := r.method(method, d.Methods[method], d)
-		u.Methods[method] = m
+		u.Methods[method], m.Bill = m, r.bill(d.Methods[method].Bill, u, d)
 		r.payable(u, m, d.Methods[method])
 		r.routes(m, d.Methods[method], routes, given)
 	}
 	for _, verb := range r.names(&d.Default) {
 		m := r.method(defaultName(verb), d.Default[verb], d)
+		m.Bill = r.bill(d.Default[verb].Bill, u, d)
 		r.payable(u, m, d.Default[verb])
 		if u.Default == nil {
 			u.Default = routes.defaults

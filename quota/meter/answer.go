@@ -185,14 +185,14 @@ func (a *answer) end(eof bool) {
 		return
 	}
 	if a.free {
-		a.settleTo(quota.Units{}, a.r.Charges())
+		a.settleTo(quota.Units{}, reserved(a.r))
 		return
 	}
-	reserved := a.r.Charges()
-	units := maps.Clone(reserved)
+	taken := reserved(a.r)
+	units := maps.Clone(taken)
 	if a.reading != nil {
 		a.reading.End(eof)
-		a.c.content.plan.Actual(a.reading, units, func(pool string, cost int64, learn bool) {
+		a.c.content.plan.Actual(a.reading, a.c.content.rates, units, func(pool string, cost int64, learn bool) {
 			if learn {
 				a.t.tellCosts(a.c.costOf(pool), cost)
 			}
@@ -205,7 +205,7 @@ func (a *answer) end(eof bool) {
 			}
 		}
 	}
-	a.settleTo(units, reserved)
+	a.settleTo(units, taken)
 }
 
 // answerStream is the connection of an answer that has changed its protocol.

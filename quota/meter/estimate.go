@@ -21,6 +21,7 @@ import (
 type priced struct {
 	plan     *content.Plan // nil: only functions price it
 	estimate quota.Units   // by pool; other pools have fixed prices
+	rates    book.Rates    // of its bill in money
 	cost     Cost          // of a function, or nil
 	settling settling
 }
@@ -112,13 +113,17 @@ func (t *Transport) price(c *call, req *http.Request) error {
 	}
 	if plan := c.plan; plan != nil {
 		most := cmp.Or(c.upstream.RequestBuffer, book.DefaultRequestBuffer)
-		r := plan.Request.Read(content.Message{Header: req.Header, Query: req.URL.RawQuery, Path: c.segment, Call: c.name, Length: bodyLength(req), Most: most})
+		r := plan.Request.Read(content.Message{Header: req.Header, Query: req.URL.RawQuery, Path: c.segment, Call: c.name, Caller: book.CallerOf(c.caller.Job), Length: bodyLength(req), Most: most})
 		if err := t.readBody(c, req, r, plan.Request, most); err != nil {
 			return err
 		}
 		c.keys = plan.Keys(r)
 		if plan.Priced {
-			c.content = &priced{plan: plan, estimate: plan.Estimate(r, func(pool string, share int) (int64, bool) {
+			rates, lacks := plan.Rates(r)
+			if lacks != "" {
+				return &quota.UnpricedError{Upstream: c.upstream.Name, Method: c.name, Hint: lacks}
+			}
+			c.content = &priced{plan: plan, rates: rates, estimate: plan.Estimate(r, rates, func(pool string, share int) (int64, bool) {
 				t.hearCosts(req.Context(), c.costOf(pool))
 				return t.memory.recall(c.costOf(pool), share)
 			})}

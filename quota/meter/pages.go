@@ -3,6 +3,7 @@ package meter
 import (
 	"github.com/headroom-quota/headroom/internal/content"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // pool names a pool of the call, or the page of its key.
@@ -20,7 +21,7 @@ func (c *call) refusedPool(name string) (quota.Pool, bool) {
 	if pool == nil || pool.By == nil || p.Key != "" {
 		return p, true
 	}
-	m := content.Message{Header: c.req.Header, Query: c.req.URL.RawQuery, Call: c.name}
+	m := content.Message{Header: c.req.Header, Query: c.req.URL.RawQuery, Call: c.name, Caller: book.CallerOf(c.caller.Job)}
 	if c.method != nil {
 		m.Path = c.segment
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/charged"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -58,13 +59,13 @@ func (t *Transport) settle(ctx context.Context, c *call, r *quota.Reservation, r
 		t.giveBack(ctx, c, r)
 		h.done()
 	case h.free && h.c.slots == 0:
-		h.settleTo(quota.Units{}, r.Charges())
+		h.settleTo(quota.Units{}, reserved(r))
 	case err == nil && resp != nil && (c.content != nil || h.c.slots > 0):
 		h.follow(resp)
 	case len(h.freePools) > 0:
-		h.settleTo(r.Charges(), r.Charges())
+		h.settleTo(reserved(r), reserved(r))
 	case conns > 1:
-		all := r.Charges()
+		all := reserved(r)
 		for pool := range all {
 			all[pool] *= conns
 		}
@@ -122,10 +123,21 @@ func (h charge) settleNow(units quota.Units) {
 	h.c.caller.Budget.give(sum(h.r.Charges()) - sum(units))
 }
 
-// sum returns the units of all pools together.
+// sum returns the units of all pools together. Money is no unit of a pool.
 func sum(units quota.Units) (all int64) {
-	for _, n := range units {
-		all += n
+	for pool, n := range units {
+		if pool != book.Money {
+			all += n
+		}
+	}
+	return all
+}
+
+// reserved returns what a call has taken: the units of its pools, and its bill.
+func reserved(r *quota.Reservation) quota.Units {
+	all := r.Charges()
+	if n, has := r.Bill(); has {
+		all[book.Money] = n
 	}
 	return all
 }

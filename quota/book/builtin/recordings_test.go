@@ -72,7 +72,11 @@ func replay(t *testing.T, out *strings.Builder, name, path string) {
 		t.Fatal(err)
 	}
 	fmt.Fprintf(out, "# %s\n# %s\n", strings.TrimSuffix(filepath.Base(path), ".txtar"), strings.Join(strings.Fields(string(archive.Comment)), " "))
-	player, err := recorded.New(load(t, name), began)
+	costs := name
+	if of, is := strings.CutSuffix(strings.TrimPrefix(name, "builtin/"), "-prices"); is { // prices count with a budget
+		costs = write(t, "extends: "+name+"\nbudgets: {all: {quota: 20 USD, windows: [{per: month}], of: "+of+"}}")
+	}
+	player, err := recorded.New(load(t, costs), began)
 	if err != nil {
 		t.Fatal(err)
 	}

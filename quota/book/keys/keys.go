@@ -38,6 +38,7 @@ type Book struct {
 	Extends   []string             `yaml:"extends" is:"builtin" short:"item" size:"1..16" noun:"built-in book" example:"builtin|[builtin, builtin/github]" doc:"The built-in books that this one differs from. 'builtin/youtube-2025' has YouTube's older prices, with one pool for everything."`
 	Upstreams map[string]*Upstream `yaml:"upstreams" names:"wide" noun:"upstream" print:"block" doc:"The metered APIs."`
 	Families  map[string]*Family   `yaml:"families" names:"wide" noun:"family" print:"block" doc:"Limits per key, for example per client address."`
+	Budgets   map[string]*Budget   `yaml:"budgets" names:"narrow" size:"..charges" noun:"budget" print:"block" doc:"Limits in money over several upstreams."`
 
 	Descriptors []Descriptor `yaml:"descriptors" size:"1..1000" noun:"descriptor" doc:"The methods that descriptors of Envoy's rate limit service stand for. The first match counts. A descriptor without a match has no limit."`
 }
@@ -49,6 +50,32 @@ type Descriptor struct {
 	Entries []string `yaml:"entries" is:"phrase" size:"1..16" short:"item" noun:"entry" example:"remote_address|[path=/login, remote_address]" required:"write its entries in their order, as in [path=/login, remote_address]" doc:"The entries of the descriptor, in their order. 'path=/login' stands for the entry with this value. 'path' stands for the entry with any value, which becomes the key. Several such values are joined with a comma. An empty value is the key (empty)."`
 	Family  string   `yaml:"family" is:"phrase" example:"client" oneof:"family: a family" doc:"The family that is charged."`
 	Pool    string   `yaml:"pool" is:"phrase" example:"youtube/units|youtube@staging/units" oneof:"pool: a pool with its upstream" doc:"The pool that is charged. A pool with a page per key is charged for the key."`
+}
+
+// Budget is a limit in money. The calls of several upstreams share it.
+type Budget struct {
+	Quota   string            `yaml:"quota" is:"amount" example:"500 USD" required:"write an amount, as in quota: 500 USD" doc:"Required. The money that may be spent in each window. With 'by', it is that of each key."`
+	Windows []Window          `yaml:"windows" size:"1..windows" noun:"window" without:"quota|burst|headroom|algorithm|late|in_flight|ttl" as:"budgetWindow" required:"give it at least one, such as {per: month}" doc:"Required. The limits over time. All of them hold."`
+	Of      []string          `yaml:"of" is:"phrase" short:"item" size:"1..64" noun:"upstream" example:"openai|[openai, anthropic]" required:"name the upstreams whose calls it pays, as in of: [openai]" doc:"Required. The upstreams whose calls spend it. A call of them that has no 'bill' is refused."`
+	By      []Source          `yaml:"by" short:"item" size:"1..4" noun:"key source" as:"keySource" doc:"The source of the key of a call, for a budget per user, team or agent. Each key has the budget for itself. The texts of several sources make one key, with commas between them."`
+	MaxKeys int64             `yaml:"max_keys" range:"1..10000000" assumed:"100000" example:"100" doc:"The number of keys that are counted separately. Further keys share one count. It needs 'by'."`
+	Keys    map[string]string `yaml:"keys" names:"long" size:"1..100000" is:"amount" noun:"key" example:"{alice: 50 USD}" doc:"Keys with another quota. It needs 'by'."`
+}
+
+// PriceList has the prices of a million of what calls use, such as tokens.
+type PriceList struct {
+	By       []Source                     `yaml:"by" short:"item" size:"1..4" noun:"key source" as:"keySource" required:"name what the prices depend on, as in by: {body: model}" doc:"Required. The source of the name by which a call's prices are found, such as its model. Of several sources, the texts make one name, with commas between them. A text that is missing is left out."`
+	Cases    map[string]map[string]string `yaml:"cases" names:"long" is:"amount" size:"1..10000" noun:"case" example:"{model-x: {input: 1.25 USD, cached: 0.125 USD, output: 10 USD}}" required:"give the prices of each name, as in model-x: {input: 1.25 USD, output: 10 USD}" doc:"Required. The prices of a million, by their names, for each text. A text that ends with '*' stands for all that begin so. The longest that fits counts."`
+	Source   string                       `yaml:"source" is:"phrase" example:"https://llm.example.com/pricing" doc:"Where the prices were read."`
+	Verified string                       `yaml:"verified" is:"date" example:"'2026-11-22'" doc:"The day on which somebody last compared them with the source. 'ingestor check' warns after 180 days."`
+	Default  string                       `yaml:"default" words:"refuse|dearest" assumed:"refuse" doc:"How to treat a call that no case fits. 'dearest' takes the highest price of each name."`
+}
+
+// Bill is what a call costs in money. It is an Amount alone, or it depends on the call.
+type Bill struct {
+	Amount   string   `alone:"text" is:"amount"`
+	Estimate []Source `yaml:"estimate" short:"item" as:"billSource" without:"units|call|cases|split|times|learn|first" size:"1..8" noun:"source" required:"write what to reserve, as in {estimate: {body: max_tokens, default: 4096, price: output}}" doc:"Required. What the call uses at most, read from the request. It is multiplied by its price and added up, and the sum is rounded up once."`
+	Actual   []Source `yaml:"actual" short:"item" as:"billSource" without:"units|call|cases|split|times|learn|first" size:"1..8" noun:"source" doc:"What the call has used, read from the answer. If a value is missing, the estimate stands."`
 }
 
 // Upstream is a metered API.
@@ -76,6 +103,7 @@ type Upstream struct {
 	Account       AccountName         `yaml:"account" doc:"Where a request names its account."`
 	Pools         map[string]*Pool    `yaml:"pools" names:"narrow" noun:"pool" print:"block" doc:"The allowances."`
 	Methods       map[string]*Method  `yaml:"methods" names:"wide" noun:"method" short:"cost" doc:"The calls and their prices."`
+	Prices        *PriceList          `yaml:"prices" doc:"The prices in money of what calls use. The 'bill' of a method names them. They count only if a budget has this upstream."`
 	Default       map[string]*Method  `yaml:"default" names:"verb" noun:"default" short:"cost" without:"route|upgrade" as:"default" doc:"The prices of calls that no method has, by verb. '*' is any other verb."`
 }
 
@@ -96,7 +124,7 @@ type APIKey struct {
 type FreeAnswer struct {
 	Status []int    `yaml:"status" range:"200..599" size:"1.." short:"item" example:"304" doc:"Condition: the answer has one of these codes."`
 	Header Header   `yaml:"header" is:"header" size:"1..1" example:"x-cache|{x-cache: HIT}" doc:"Condition: the answer has this header, or has it with this value."`
-	Pools  []string `yaml:"pools" is:"pool" size:"1..charges" short:"item" noun:"pool" assumed:"all pools" example:"core" doc:"The pools in which the answer is free. In the others, the call is charged as any other."`
+	Pools  []string `yaml:"pools" is:"pool" size:"1..charges" short:"item" noun:"pool" assumed:"all pools" example:"core" doc:"The pools in which the answer is free. In the others, the call is charged as any other. 'USD' stands for its 'bill'."`
 }
 
 // Refusal says what a refusal by the upstream means. Set conditions, and one of Until, For and
@@ -110,7 +138,7 @@ type Refusal struct {
 	Pool       PoolName      `yaml:"pool" example:"core|{header: X-RateLimit-Resource}" doc:"The pool to block, if the answer names it. The rule does not match an answer that names no pool."`
 	Until      Time          `yaml:"until" oneof:"until: reset, until: a header with the time" example:"x-ratelimit-reset|{header: X-RateLimit-Reset, as: unix}" doc:"Blocks the pools until their next reset, or until the time in the answer. A pool without a calendar window has no reset, and is blocked for an hour. A header alone may have a time in any form that Retry-After has, or seconds or milliseconds since 1970."`
 	For        time.Duration `yaml:"for" range:"1ms..block" oneof:"for: a duration" example:"30s" doc:"Blocks the pools for this long. A Retry-After header takes precedence, and Retry-After-Ms, in milliseconds, over that."`
-	Limit      Source        `yaml:"limit" without:"call" example:"{body: error.details.0.metadata.quota_limit_value}" doc:"The upstream's limit, if the answer names it. It holds like the 'limit' of a feedback, in the pools that are blocked."`
+	Limit      Source        `yaml:"limit" without:"call|price|less|copies" example:"{body: error.details.0.metadata.quota_limit_value}" doc:"The upstream's limit, if the answer names it. It holds like the 'limit' of a feedback, in the pools that are blocked."`
 	Credential bool          `yaml:"credential" words:"true" oneof:"credential: true" doc:"The API key is not accepted. No pool is blocked. The caller gets a credential error."`
 }
 
@@ -140,10 +168,10 @@ type PoolName struct {
 type Feedback struct {
 	Word        string   `alone:"text" words:"ietf"`
 	Pool        PoolName `yaml:"pool" example:"requests|{header: X-RateLimit-Resource}" required:"name the pool that it is about" doc:"Required. The pool that the answer reports about, or where the answer names it."`
-	Limit       Source   `yaml:"limit" without:"call" doc:"The upstream's limit, in place of the quota. A lower one holds until it has not been reported for the length of the window, at least an hour and at most a day. A larger one holds only if the pool has 'limit: learn', until another one is reported."`
-	Remaining   Source   `yaml:"remaining" without:"call" doc:"The units left of the limit."`
-	Used        Source   `yaml:"used" without:"call" doc:"The units used of the limit. Write it if the upstream does not report 'remaining'."`
-	UsedPercent Source   `yaml:"used_percent" without:"call" doc:"The percentage of the limit that is used. Write it if the upstream reports neither 'remaining' nor 'used'."`
+	Limit       Source   `yaml:"limit" without:"call|price|less|copies" doc:"The upstream's limit, in place of the quota. A lower one holds until it has not been reported for the length of the window, at least an hour and at most a day. A larger one holds only if the pool has 'limit: learn', until another one is reported."`
+	Remaining   Source   `yaml:"remaining" without:"call|price|less|copies" doc:"The units left of the limit."`
+	Used        Source   `yaml:"used" without:"call|price|less|copies" doc:"The units used of the limit. Write it if the upstream does not report 'remaining'."`
+	UsedPercent Source   `yaml:"used_percent" without:"call|price|less|copies" doc:"The percentage of the limit that is used. Write it if the upstream reports neither 'remaining' nor 'used'."`
 	Reset       Time     `yaml:"reset" doc:"When the upstream's window ends. Units of others count until then. Without it, they count until the end of the calendar period, or for the length of the window."`
 	Per         Span     `yaml:"per" is:"duration" words:"minute|hour|day|week|month" example:"1h" doc:"The window of the pool that this is about. Default: its only one, or its longest."`
 	Refills     bool     `yaml:"refills" doc:"The upstream keeps a bucket that refills, so its reset moves with every answer. The used units then count from now on."`
@@ -177,7 +205,7 @@ type Pool struct {
 	Metric   string          `yaml:"metric" is:"phrase" example:"youtube.googleapis.com/default" doc:"The name under which the upstream itself counts the pool's units. 'ingestor reconcile' compares that count with the ledger. For Google's APIs, it is the name of the quota metric in Cloud Monitoring."`
 	Settle   int64           `yaml:"settle_factor" range:"1..units" assumed:"10" example:"50" doc:"A program over HTTP may settle a call to this many times what it reserved, or to the highest price of a method, whichever is more."`
 	Windows  []Window        `yaml:"windows" size:"1..windows" noun:"window" doc:"The limits over time. A call must fit all of them. A pool needs at least one, unless its quota is learned."`
-	By       []Source        `yaml:"by" short:"item" size:"1..4" noun:"key source" as:"keySource" without:"units|count|bytes|cases|split|per|times|min|max|learn|first" example:"{body: model, default: other}|[{call: method}, {path: id, default: none}]" doc:"The source of the key of a call, for limits per model or per user. Each key has the pool's limits for itself. The texts of several sources make one key, with commas between them."`
+	By       []Source        `yaml:"by" short:"item" size:"1..4" noun:"key source" as:"keySource" without:"units|count|bytes|cases|split|per|times|min|max|learn|first|price|less|copies" example:"{body: model, default: other}|[{call: method}, {path: id, default: none}]" doc:"The source of the key of a call, for limits per model or per user. Each key has the pool's limits for itself. The texts of several sources make one key, with commas between them."`
 	MaxKeys  int64           `yaml:"max_keys" range:"1..10000000" assumed:"100000" example:"100" doc:"The number of keys that are counted separately, of each account. Further keys share one count. It needs 'by'."`
 	Keys     map[string]*Key `yaml:"keys" names:"long" noun:"key" short:"quota" example:"{model-x: 500000}" doc:"Keys with limits of their own. It needs 'by'."`
 	Lease    *Lease          `yaml:"lease" doc:"For a pool with very many calls. Each process takes units from the ledger in blocks, and grants calls from them without asking the ledger. It needs windows of kind ring or calendar. To add it, change its life or remove it, raise the revision."`
@@ -223,6 +251,7 @@ type Method struct {
 	Pool   string            `yaml:"pool" is:"pool" example:"units" doc:"The pool that the call charges."`
 	Cost   *Price            `yaml:"cost" doc:"The units that one call costs. 0 is free."`
 	Charge map[string]*Price `yaml:"charge" size:"1..charges" noun:"pool" names:"narrow" example:"{units: 5, searches: 1}" doc:"For a call that charges several pools. It replaces 'pool' and 'cost'."`
+	Bill   *Bill             `yaml:"bill" example:"0.01 USD|{estimate: {body: max_tokens, default: 4096, price: output}}" doc:"What the call costs in money, for [budgets](#budget) that have its upstream. '0 USD' is free."`
 	Outage string            `yaml:"outage" words:"refuse|admit" default:"refuse" doc:"How to treat the call while the ledger cannot be reached."`
 	Source string            `yaml:"source" is:"phrase" example:"price list of 2026-06" doc:"Where the price comes from."`
 
@@ -233,8 +262,8 @@ type Method struct {
 // depends on the request and the answer.
 type Price struct {
 	Fixed    *int64   `alone:"units" range:"0..units"`
-	Estimate []Source `yaml:"estimate" without:"call" short:"item" size:"1..8" noun:"source" required:"write what to reserve, as in {estimate: {body: max_tokens, default: 4096}}" doc:"The units to reserve before the call, read from the request. Several sources are added up. It never asks for more than the smallest limit of the pool."`
-	Actual   []Source `yaml:"actual" short:"item" size:"1..8" noun:"source" doc:"The real cost of the call, read from the answer. The last value of a stream counts. Several sources are added up. If one is missing, the estimate stands."`
+	Estimate []Source `yaml:"estimate" without:"call|price|less|copies" short:"item" size:"1..8" noun:"source" required:"write what to reserve, as in {estimate: {body: max_tokens, default: 4096}}" doc:"The units to reserve before the call, read from the request. Several sources are added up. It never asks for more than the smallest limit of the pool."`
+	Actual   []Source `yaml:"actual" without:"call|price|less|copies" short:"item" size:"1..8" noun:"source" doc:"The real cost of the call, read from the answer. The last value of a stream counts. Several sources are added up. If one is missing, the estimate stands."`
 	Counted  string   `yaml:"counted" words:"start|end" assumed:"start" doc:"When the upstream counts the call: when it starts, or when its answer ends."`
 }
 
@@ -247,7 +276,7 @@ type Source struct {
 	Body    string           `yaml:"body" is:"member" example:"usage.input_tokens|errors.0.code" doc:"In this member of the JSON body. A number is a place in an array. A vertical bar stands between alternatives: of those that the body has, the last one counts, and of prices in a request the largest."`
 	Count   string           `yaml:"count" is:"member" example:"data" doc:"The length of this array of the JSON body."`
 	Bytes   string           `yaml:"bytes" words:"body" doc:"The length of the body in bytes."`
-	Call    string           `yaml:"call" words:"method" doc:"The name of the call's method in this book. So each method has limits of its own."`
+	Call    string           `yaml:"call" words:"method|caller" doc:"'method' is the name of the call's method in this book. 'caller' is the name of the token that makes the call, or else of its job: what stands before the first slash of the job. So each method or caller has limits of its own."`
 	JSON    string           `yaml:"json" is:"member" example:"call_count" doc:"The text is JSON itself, and the value is this member of it."`
 	Match   string           `yaml:"match" is:"regexp" example:"'api-usage=([0-9]+)/'" doc:"A regular expression (RE2). The value is its first group, or else the whole match."`
 	Cases   map[string]int64 `yaml:"cases" range:"0..units" size:"1..256" noun:"case" example:"{snippet: 2, id: 0}" doc:"The number that each text stands for."`
@@ -259,6 +288,10 @@ type Source struct {
 	Default Fallback         `yaml:"default" is:"phrase" range:"0..units" example:"4096|other" doc:"The value to use if it is missing or cannot be read. An estimate needs a number, or 'first'. A name may have a text."`
 	Learn   string           `yaml:"learn" words:"p50|p75|p90|p95|p99" doc:"For estimates only. It reserves as much as this share of the method's recent calls needed, of all processes, and at most the value itself. It needs 'actual'."`
 	First   *int64           `yaml:"first" range:"0..units" example:"2000" doc:"The units to reserve until enough calls were seen. It needs 'learn'."`
+
+	Price  string `yaml:"price" is:"phrase" example:"output" doc:"Required. The price of a million of them, by its name in 'prices'."`
+	Less   string `yaml:"less" is:"member" example:"usage.prompt_tokens_details.cached_tokens" doc:"The number in this member of the JSON body is taken off, if the body has it."`
+	Copies string `yaml:"copies" is:"member" example:"n" doc:"The value is multiplied by the number in this member of the JSON body, if the body has it."`
 }
 
 // Family is a limit for each key, without a list of the keys.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // wantedCall says what a call charges.
@@ -25,7 +26,7 @@ func (s *session) call(w *wantedCall) (quota.Call, error) {
 	c := quota.Call{Upstream: w.Upstream, Account: s.o.Account, Method: w.Method, Keys: w.Keys, Class: s.o.Class, Job: s.o.Job}
 	known := s.o.Upstreams
 	if len(known) == 0 {
-		known = slices.Sorted(maps.Keys(s.ledger.Book().Upstreams))
+		known = s.ledger.Book().Metered()
 	}
 	switch {
 	case w.Method == "" && len(w.Units) == 0:
@@ -94,14 +95,19 @@ func (s *session) charges(c *quota.Call) quota.Units {
 	all := quota.Units{}
 	if u := s.ledger.Book().Upstreams[c.Upstream]; u != nil && u.Methods[c.Method] != nil {
 		maps.Copy(all, u.Methods[c.Method].Charges)
+		if bill := u.Methods[c.Method].Bill; bill != nil && len(u.Budgets) > 0 {
+			all[book.Money] = bill.Known
+		}
 	}
 	maps.Copy(all, c.Estimate)
 	return all
 }
 
 func sum(units quota.Units) (n int64) {
-	for _, one := range units {
-		n += max(one, 0)
+	for pool, one := range units {
+		if pool != book.Money {
+			n += max(one, 0)
+		}
 	}
 	return n
 }

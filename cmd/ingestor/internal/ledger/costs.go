@@ -153,6 +153,7 @@ type price struct {
 	Method   string            `json:"method"`
 	Charges  map[string]int64  `json:"charges"`          // units by pool; of a price in Prices, if nothing is known of the call
 	Prices   map[string]string `json:"prices,omitempty"` // in words, of pools whose price depends on the call
+	Bill     string            `json:"bill,omitempty"`   // in words, in money
 	Routes   []string          `json:"routes"`
 	Outage   quota.Policy      `json:"outage"`
 	Source   string            `json:"source,omitempty"`
@@ -189,6 +190,9 @@ func explainMethod(u *book.Upstream, m *book.Method) price {
 	p := price{Upstream: u.Name, Method: m.Name, Charges: m.Charges, Routes: []string{}, Outage: m.Outage, Source: m.Source}
 	for _, r := range m.Routes {
 		p.Routes = append(p.Routes, r.String())
+	}
+	if m.Bill != nil {
+		p.Bill = m.Bill.String()
 	}
 	for pool, depends := range m.Prices {
 		if p.Prices == nil {
@@ -243,6 +247,9 @@ func writePrice(s *console.Sheet, p *price) {
 			text = words
 		}
 		s.Line("  %s", s.Wrap(pool+": "+text, 4))
+	}
+	if p.Bill != "" {
+		s.Line("  %s", s.Wrap("bill: "+p.Bill, 4))
 	}
 	for _, r := range p.Routes {
 		s.Line("  %s", r)

@@ -92,6 +92,9 @@ func (p *price) words() string {
 		}
 		costs = append(costs, pool+" "+text)
 	}
+	if p.Bill != "" {
+		costs = append(costs, "bill "+p.Bill)
+	}
 	text := p.Method + ": " + strings.Join(costs, "; ")
 	if len(p.Routes) > 0 {
 		text += " (" + strings.Join(p.Routes, ", ") + ")"

@@ -17,6 +17,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 func blockCommand(a *session.Session) *cobra.Command {
@@ -96,8 +97,14 @@ ledger lacks.`,
 		Args: console.Takes(2, 2, "a pool and units"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			units, err := strconv.ParseInt(strings.TrimSpace(args[1]), 10, 64)
+			if strings.HasPrefix(args[0], book.BudgetKey("")) && err != nil {
+				text, back := strings.CutPrefix(strings.TrimSpace(args[1]), "-")
+				if units, err = book.ParseMoney(text); back {
+					units = -units
+				}
+			}
 			if err != nil {
-				return console.Usage("units must be a whole number, as 250 or -40, not %q", args[1])
+				return console.Usage("units must be a whole number, as 250 or -40, or of a budget an amount, as \"12.50 USD\", not %q", args[1])
 			}
 			if err := needReason(reason); err != nil {
 				return err
@@ -130,11 +137,18 @@ func Negatives(args []string) []string {
 		if text == "--" {
 			break
 		}
-		if _, err := strconv.ParseInt(text, 10, 64); err == nil && strings.HasPrefix(text, "-") {
+		if positive, negative := strings.CutPrefix(text, "-"); negative && isUnits(positive) {
 			args[i] = " " + text
 		}
 	}
 	return args
+}
+
+// isUnits reports whether a text is a number of units, or an amount of money.
+func isUnits(text string) bool {
+	_, err := strconv.ParseInt(text, 10, 64)
+	_, failed := book.ParseMoney(text)
+	return err == nil || failed == nil
 }
 
 // changePool calls change for the pool of a name, and shows the pool after it.

@@ -142,8 +142,8 @@ func writeWindows(s *console.Sheet, pools []view.Pool, pool bool) {
 			rows = append(rows, []string{p.Pool})
 		}
 		for i, w := range p.Windows {
-			back, reset := nextUnits(&w, p.LedgerAt)
-			row := []string{indent + p.Name(i), s.Bar(w.Used, w.Limit), view.Number(w.Used), view.Number(w.Limit), view.Number(w.Quota), view.Number(w.Headroom), back, reset}
+			back, reset := nextUnits(p.Pool, &w, p.LedgerAt)
+			row := []string{indent + p.Name(i), s.Bar(w.Used, w.Limit), view.Amount(p.Pool, w.Used), view.Amount(p.Pool, w.Limit), view.Amount(p.Pool, w.Quota), view.Amount(p.Pool, w.Headroom), back, reset}
 			if pool {
 				row = append([]string{p.Pool}, row...)
 			}
@@ -161,9 +161,9 @@ func writeWindows(s *console.Sheet, pools []view.Pool, pool bool) {
 }
 
 // nextUnits says which units come back next, and how long it is until the reset.
-func nextUnits(w *view.Window, now time.Time) (back, reset string) {
+func nextUnits(pool string, w *view.Window, now time.Time) (back, reset string) {
 	if w.NextAt != nil {
-		back = "+" + view.Number(w.NextUnits) + " in " + console.Span(w.NextAt.Sub(now))
+		back = "+" + view.Amount(pool, w.NextUnits) + " in " + console.Span(w.NextAt.Sub(now))
 	}
 	if w.ResetAt != nil {
 		reset = console.Span(w.ResetAt.Sub(now))
@@ -179,9 +179,9 @@ func narrowQuota(s *console.Sheet, pools []view.Pool) {
 	for _, p := range pools {
 		s.Line("%s", s.In(console.Bold, s.Cut(p.Pool, s.Width)))
 		for i, w := range p.Windows {
-			s.Line("  %s %s  %s of %s", s.Bar(w.Used, w.Limit), p.Name(i), view.Number(w.Used), view.Number(w.Limit))
-			about := "quota " + view.Number(w.Quota) + ", headroom " + view.Number(w.Headroom)
-			back, reset := nextUnits(&w, p.LedgerAt)
+			s.Line("  %s %s  %s of %s", s.Bar(w.Used, w.Limit), p.Name(i), view.Amount(p.Pool, w.Used), view.Amount(p.Pool, w.Limit))
+			about := "quota " + view.Amount(p.Pool, w.Quota) + ", headroom " + view.Amount(p.Pool, w.Headroom)
+			back, reset := nextUnits(p.Pool, &w, p.LedgerAt)
 			if back != "" {
 				about += "; " + back
 			}

@@ -107,6 +107,17 @@ func newTried(c *recording, out *recorded.Outcome, at time.Time) *tried {
 			t.Kept = append(t.Kept, triedKept{pool, lacks})
 		}
 	}
+	if b := c.method.Bill; b != nil && len(c.upstream.Budgets) > 0 {
+		var lacks []string
+		for i := range b.Actual {
+			if s := &b.Actual[i]; s.Default == nil && c.answer.Read(s)[0] == "" {
+				lacks = append(lacks, s.String())
+			}
+		}
+		if lacks != nil {
+			t.Kept = append(t.Kept, triedKept{"the bill", lacks})
+		}
+	}
 	for i := range c.upstream.Feedback {
 		if c.upstream.Feedback[i].Standard {
 			t.Reports = append(t.Reports, readStandard(c, at)...)
@@ -126,7 +137,7 @@ func (t *tried) note(n recorded.Note) {
 	}
 	switch n.Kind {
 	case recorded.Reserved:
-		t.Reserved = charges
+		t.Reserved = append(t.Reserved, charges...)
 	case recorded.Settled, recorded.Ended:
 		t.Settled = append(t.Settled, charges...)
 	case recorded.Others:
@@ -143,7 +154,12 @@ func (t *tried) note(n recorded.Note) {
 	}
 }
 
-func poolTried(p quota.Pool) triedPool { return triedPool{p.Name, p.Account, p.Key} }
+func poolTried(p quota.Pool) triedPool {
+	if p.IsMoney() {
+		p.Name = book.BudgetKey(p.Name)
+	}
+	return triedPool{p.Name, p.Account, p.Key}
+}
 
 // readStandard reads what the fields of the IETF report.
 func readStandard(c *recording, at time.Time) (all []triedReport) {
@@ -229,7 +245,7 @@ func writeTried(s *console.Sheet, t *tried) {
 	for _, p := range t.Pools {
 		var windows []string
 		for _, w := range p.Windows {
-			windows = append(windows, fmt.Sprintf("%s of %s %s", view.Number(w.Used), view.Number(w.Limit), inWindow(w.Window)))
+			windows = append(windows, fmt.Sprintf("%s of %s %s", view.Amount(p.Pool, w.Used), view.Amount(p.Pool, w.Limit), inWindow(w.Window)))
 		}
 		now = append(now, p.String()+": "+strings.Join(windows, ", "))
 	}
@@ -272,7 +288,7 @@ func (p triedPool) String() string {
 func unitsOf(all []triedUnits) []string {
 	lines := make([]string, len(all))
 	for i, c := range all {
-		lines[i] = c.String() + ": " + console.Units(c.Units)
+		lines[i] = c.String() + ": " + view.Units(c.Pool, c.Units)
 	}
 	return lines
 }
@@ -303,7 +319,7 @@ func (t *tried) learns() (lines []string) {
 		lines = append(lines, line)
 	}
 	for _, c := range t.Others {
-		lines = append(lines, fmt.Sprintf("%s: others spent %s since %s", c, console.Units(c.Units), exactly(*c.Since)))
+		lines = append(lines, fmt.Sprintf("%s: others spent %s since %s", c, view.Units(c.Pool, c.Units), exactly(*c.Since)))
 	}
 	return lines
 }

@@ -146,10 +146,8 @@ func (c *recording) line(m *recorded.Message, path string) error {
 	switch {
 	case c.upstream != nil:
 		host = firstHost(c.upstream)
-	case len(c.book.Upstreams) == 1:
-		for _, u := range c.book.Upstreams {
-			host = firstHost(u)
-		}
+	case len(c.book.Metered()) == 1:
+		host = firstHost(c.book.Upstreams[c.book.Metered()[0]])
 	}
 	req, err := m.Request(host)
 	switch {

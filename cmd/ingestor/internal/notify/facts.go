@@ -90,12 +90,12 @@ func (f *found) ledger(is *verdict.State, shares []int) {
 			continue
 		}
 		if enough := max(least[pool], 1); w.Remaining < enough+w.Limit*slack/100 {
-			f.add(Gone, 0, "gone/"+pool, "%s is used up: %s of %s are left of %s. Units come back at %s", pool, view.Number(w.Remaining), view.Number(w.Limit), w.Window, moment(w.NextAt))
+			f.add(Gone, 0, "gone/"+pool, "%s is used up: %s of %s are left of %s. Units come back at %s", pool, view.Amount(pool, w.Remaining), view.Amount(pool, w.Limit), w.Window, moment(w.NextAt))
 			f.last().Lasts = w.Remaining >= enough
 		}
 		for _, share := range shares {
 			if w.Used*100 >= w.Limit*int64(share-slack) {
-				f.add(Share, share, shareKey(pool, share), "%s: %d%% of %s is used, %s of %s", pool, w.Used*100/w.Limit, w.Window, view.Number(w.Used), view.Number(w.Limit))
+				f.add(Share, share, shareKey(pool, share), "%s: %d%% of %s is used, %s of %s", pool, w.Used*100/w.Limit, w.Window, view.Amount(pool, w.Used), view.Amount(pool, w.Limit))
 				f.last().Lasts = w.Used*100 < w.Limit*int64(share)
 			}
 		}

@@ -83,6 +83,7 @@ type Verdict struct {
 	ID         string           `json:"id"`
 	Token      string           `json:"token,omitempty"` // for settle and release; missing if the grant cannot be settled
 	Charges    map[string]int64 `json:"charges,omitempty"`
+	Bill       *int64           `json:"bill,omitempty"` // in millionths of a dollar
 	Pool       string           `json:"pool"`
 	Window     string           `json:"window"`
 	Units      int64            `json:"units"`

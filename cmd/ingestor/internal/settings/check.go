@@ -43,7 +43,7 @@ func (s *Settings) UpstreamsOf(j *ingest.Job) []string {
 // known returns the named upstreams, or all of the price book. It reports what the price book
 // does not have.
 func (s *Settings) known(upstreams []string, account, class string, fault func(what, format string, args ...any)) []string {
-	all := slices.Sorted(maps.Keys(s.Book.Upstreams))
+	all := s.Book.Metered()
 	if len(upstreams) == 0 {
 		upstreams = all
 	}

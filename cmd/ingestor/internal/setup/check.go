@@ -39,6 +39,10 @@ func staleUpstreams(a *session.Session, f *findings, s *settings.Settings) {
 	now := a.Now()
 	for _, name := range slices.Sorted(maps.Keys(s.Book.Upstreams)) {
 		u := s.Book.Upstreams[name]
+		if p := u.Prices; p != nil && len(u.Budgets) > 0 && !p.Verified.IsZero() && now.Sub(p.Verified) > staleAfter {
+			f.warn("price book", "the prices of %s were compared on %s, %d days ago, and may be out of date\nCompare them with %s", name, p.Verified.Format(time.DateOnly), now.Sub(p.Verified)/(24*time.Hour), p.Source)
+		}
+		unbilled(f, u)
 		if age := now.Sub(u.Verified); !u.Verified.IsZero() && age > staleAfter {
 			remedy := ""
 			if u.Source != "" {
@@ -46,6 +50,19 @@ func staleUpstreams(a *session.Session, f *findings, s *settings.Settings) {
 			}
 			f.warn("price book", "%s was verified on %s, %d days ago, and may be out of date%s", name, u.Verified.Format(time.DateOnly), age/(24*time.Hour), remedy)
 		}
+	}
+}
+
+// unbilled warns of methods whose calls are refused because they have no bill.
+func unbilled(f *findings, u *book.Upstream) {
+	var lack []string
+	for _, m := range slices.Sorted(maps.Keys(u.Methods)) {
+		if len(u.Budgets) > 0 && u.Methods[m].Bill == nil {
+			lack = append(lack, m)
+		}
+	}
+	if len(lack) > 0 {
+		f.warn("price book", "budget %s pays for %s, and these methods have no bill, so their calls are refused: %s\nIf one is free, add to it: bill: 0 USD", u.Budgets[0].Name, u.Name, strings.Join(lack, ", "))
 	}
 }
 

@@ -36,7 +36,7 @@ func (s *State) judgePools() Verdict {
 	case v.Word == "Blocked":
 		v.More = []Sentence{Say(blockedBy(u))}
 	case w != nil:
-		v.More = []Sentence{Say(u.Pool, " has ", view.Number(w.Remaining), " of ", view.Number(w.Limit), " left ", Period(w))}
+		v.More = []Sentence{Say(u.Pool, " has ", view.Amount(u.Pool.String(), w.Remaining), " of ", view.Amount(u.Pool.String(), w.Limit), " left ", Period(w))}
 	}
 	if v.Level == bad {
 		v.Says = Say("Calls that need ", u.Pool, " are refused before ", s.Moment(until))

@@ -129,15 +129,15 @@ func (s *State) When(u *quota.Usage, w *quota.WindowUsage) (all []Sentence) {
 	}
 	switch {
 	case w.Used == 0:
-		return append(all, Say("Nothing is used ", Period(w), ", and ", Count(w.Remaining, "unit"), " are free"))
+		return append(all, Say("Nothing is used ", Period(w), ", and ", view.Units(u.Pool.String(), w.Remaining), " are free"))
 	case w.NextUnits <= 0:
 		return append(all, Say("No unit comes back before ", s.Moment(w.ResetAt)))
 	case w.NextUnits >= w.Used:
-		return append(all, Say("All ", Count(w.Used, "unit"), " at ", s.Moment(w.NextAt)))
+		return append(all, Say("All ", view.Units(u.Pool.String(), w.Used), " at ", s.Moment(w.NextAt)))
 	}
-	all = append(all, Say(Count(w.NextUnits, "unit"), " at ", s.Moment(w.NextAt)))
+	all = append(all, Say(view.Units(u.Pool.String(), w.NextUnits), " at ", s.Moment(w.NextAt)))
 	if w.ResetAt.After(w.NextAt) {
-		all = append(all, Say("All ", view.Number(w.Used), " by ", s.Moment(w.ResetAt)))
+		all = append(all, Say("All ", view.Amount(u.Pool.String(), w.Used), " by ", s.Moment(w.ResetAt)))
 	}
 	return all
 }
@@ -161,5 +161,5 @@ func freeAt(u *quota.Usage) string {
 	if free == math.MaxInt64 {
 		return ""
 	}
-	return ", with at least " + Count(free, "unit") + " free"
+	return ", with at least " + view.Units(u.Pool.String(), free) + " free"
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // The routes under /v1/ let programs in any language reserve on the ledger, with a token.
@@ -213,6 +214,7 @@ func (s *Server) release(r *http.Request) (any, error) {
 		for _, pool := range pools {
 			nothing[pool] = 0
 		}
+		nothing[book.Money] = 0
 	}
 	return s.settleFor(r, token, nothing)
 }

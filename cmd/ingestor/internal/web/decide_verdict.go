@@ -23,6 +23,9 @@ func settlementOf(t *quota.Token, s quota.Settlement) settlement {
 func grantOf(granted *quota.Reservation) *problem.Verdict {
 	v := problem.VerdictOf(&granted.Verdict)
 	v.Charges = granted.Charges()
+	if n, has := granted.Bill(); has {
+		v.Bill = &n
+	}
 	v.Token = receipt(granted, v.Charges)
 	return v
 }

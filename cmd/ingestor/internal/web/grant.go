@@ -29,9 +29,8 @@ func (s *Server) mayCall(t *access.Token, call *quota.Call) error {
 	if g == nil {
 		return nil
 	}
-	if ups := src.Ledger.Book().Upstreams; call.Upstream == "" && call.Family == "" && len(ups) == 1 {
-		for call.Upstream = range ups { // the one that the ledger would take
-		}
+	if ups := src.Ledger.Book().Metered(); call.Upstream == "" && call.Family == "" && len(ups) == 1 {
+		call.Upstream = ups[0] // the one that the ledger would take
 	}
 	what, name := g.Forbids(call.Class, call.Account)
 	switch {

@@ -141,7 +141,7 @@ func (s *state) poolSection(u *quota.Usage, by grouping, v *verdict.Verdict) poo
 	}
 	w := verdict.Shown(u)
 	if w != nil {
-		p.Grant = "Quota " + view.Number(w.Quota)
+		p.Grant = "Quota " + view.Amount(u.Pool.String(), w.Quota)
 		if w.Headroom > 0 {
 			p.Grant += ", headroom " + view.Number(w.Headroom)
 		}
@@ -158,7 +158,7 @@ func (s *state) poolSection(u *quota.Usage, by grouping, v *verdict.Verdict) poo
 }
 
 func (s *state) windowRow(u *quota.Usage, w *quota.WindowUsage) windowRow {
-	row := windowRow{Within: period(w), Used: view.Number(w.Used), Limit: view.Number(w.Limit), Left: view.Number(w.Remaining), Level: good}
+	row := windowRow{Within: period(w), Used: view.Amount(u.Pool.String(), w.Used), Limit: view.Amount(u.Pool.String(), w.Limit), Left: view.Amount(u.Pool.String(), w.Remaining), Level: good}
 	if of := cmp.Or(w.Reported, w.Quota); of > 0 {
 		row.UsedPart = int64(min(float64(w.Used)/float64(of), 1) * 1000)
 		row.LimitPart = int64(min(float64(w.Limit)/float64(of), 1) * 1000)

@@ -32,22 +32,25 @@ func (s *state) who(u *quota.Usage, w *quota.WindowUsage) *who {
 	w = cmp.Or(w, verdict.Shown(u))
 	h := s.hours(u, w, byJob)
 	lines := h.legend()
-	a := &who{Pool: u.Pool.String(), Within: h.within, Used: view.Number(h.total), Of: h.of, Says: h.says}
+	a := &who{Pool: u.Pool.String(), Within: h.within, Used: view.Amount(u.Pool.String(), h.total), Of: h.of, Says: h.says}
 	csv, limit := url.Values{"pool": {a.Pool}}, h.total
 	if w != nil {
 		csv.Set("window", w.Window)
-		a.Limit, a.Used = view.Number(w.Limit), view.Number(w.Used)
+		a.Limit, a.Used = view.Amount(a.Pool, w.Limit), view.Amount(a.Pool, w.Used)
 		if h.says == nil {
 			limit = w.Limit
 		}
 	}
 	a.CSV = "/csv/who?" + csv.Encode()
-	desc := a.Used + " of " + view.Number(limit) + " units are used. The list below names who spent them."
+	desc := a.Used + " of " + view.Units(a.Pool, limit) + " are used. The list below names who spent them."
 	if h.says != nil {
-		desc = h.says.String() + ": " + count(h.total, "unit") + ". The list below names who spent them."
+		desc = h.says.String() + ": " + view.Units(a.Pool, h.total) + ". The list below names who spent them."
 	}
 	a.Bar = drawWho(lines, max(limit, h.total), desc)
 	a.Lines = firstOf(lines, mostLines)
+	for i := range a.Lines {
+		a.Lines[i].Units = view.Amount(a.Pool, a.Lines[i].units)
+	}
 	return a
 }
 

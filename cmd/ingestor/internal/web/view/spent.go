@@ -56,7 +56,12 @@ func SpendTable(all []Spent, by []quota.Dimension) Table {
 		}})
 	}
 	return table(append(columns, []column[Spent]{
-		{Column{Name: "units", Number: true}, func(s *Spent) any { return s.Units }},
+		{Column{Name: "units", Number: true}, func(s *Spent) any {
+			if text := Amount(s.Pool, s.Units); text != Number(s.Units) {
+				return text // money
+			}
+			return s.Units
+		}},
 		{Column{Name: "calls", Number: true}, func(s *Spent) any { return s.Calls }},
 		{Column{Name: "reason", Long: true}, func(s *Spent) any { return text(s.Reason) }},
 	}...), all)

@@ -10,11 +10,13 @@ package view
 import (
 	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // Sources are the ledger, the catalog and the jobs to show.
@@ -56,6 +58,26 @@ func Instant(t time.Time) *time.Time {
 	}
 	t = t.UTC()
 	return &t
+}
+
+// Amount writes units of a pool, by its name: those of a budget as money, as 12.50 USD.
+func Amount(pool string, units int64) string {
+	if strings.HasPrefix(pool, book.BudgetKey("")) {
+		return book.FormatMoney(units)
+	}
+	return Number(units)
+}
+
+// Units writes units of a pool with their word, as 12.50 USD or 250 units.
+func Units(pool string, units int64) string {
+	text := Amount(pool, units)
+	switch {
+	case strings.HasPrefix(pool, book.BudgetKey("")):
+		return text
+	case units == 1:
+		return text + " unit"
+	}
+	return text + " units"
 }
 
 // Number writes 1234567 as 1,234,567.

@@ -1,0 +1,216 @@
+package quota
+
+import (
+	"cmp"
+	"context"
+	"runtime"
+	"strings"
+
+	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// A budget is a pool of the upstream [book.Budgets], whose units are millionths. A call of
+// several budgets takes its bill from all of them in one reservation, before its own pools are
+// asked: these may lie on another server, where no transaction holds both. If the pools refuse,
+// the bill is released. If the process dies between, it stays charged. So a budget is never
+// passed.
+
+// bill is what a call has taken from its budgets.
+type bill struct {
+	token   Token
+	units   int64
+	budgets []Pool // without keys
+}
+
+// spends reports whether the calls of an upstream spend budgets.
+func (p *prices) spends(c *Call) bool {
+	u := p.book.Upstreams[cmp.Or(c.Upstream, p.only)]
+	return c.Family == "" && u != nil && len(u.Budgets) > 0
+}
+
+// billed returns the bill of a call on each of its budgets.
+func (p *prices) billed(c *Call) ([]Charge, error) {
+	u := p.book.Upstreams[cmp.Or(c.Upstream, p.only)]
+	units, known := c.Estimate[book.Money]
+	if c.Charges != nil {
+		units, known = c.Charges[book.Money]
+	}
+	if !known && c.Charges == nil {
+		m := u.Methods[c.Method]
+		for _, one := range u.Default {
+			if one.Name == c.Method {
+				m = one
+			}
+		}
+		if m != nil && m.Bill != nil {
+			units, known = m.Bill.Known, true
+		}
+	}
+	switch {
+	case !known && u.Mode == book.Observe:
+		return nil, nil
+	case !known:
+		hint := "it has no bill, and budget " + u.Budgets[0].Name + " needs one; add bill: 0 USD under the method in costs.yaml if it is free"
+		if c.Charges != nil {
+			hint = "its charges have no " + book.Money + ", and budget " + u.Budgets[0].Name + " needs it; add the millionths that the call costs"
+		}
+		return nil, &UnpricedError{Upstream: u.Name, Method: c.Method, Hint: hint}
+	case units < 0 || units > window.MaxUnits:
+		return nil, BadInput("%s: a bill must be 0 to %d millionths of %s, not %d", u.Name, window.MaxUnits, book.Money, units)
+	}
+	of := accountKey{book.Budgets, DefaultAccount, ""}
+	charges := make([]Charge, len(u.Budgets))
+	for i, budget := range u.Budgets {
+		charges[i] = *p.accounts[of][budget.Name]
+		if k := p.keyed[of][budget.Name]; k != nil {
+			key := cmp.Or(c.Keys[book.BudgetKey(budget.Name)], budget.DefaultKey(c.Method, c.Job))
+			if key == "" {
+				return nil, BadInput("budget %s is for each key, and the call names none; set Keys[%q] of the call, or a default in the by of the budget", budget.Name, book.BudgetKey(budget.Name))
+			}
+			charges[i] = k.charge(pageKey(key))
+		}
+		charges[i].Units = units
+		if u.Mode == book.Observe {
+			for j := range charges[i].Windows {
+				w := &charges[i].Windows[j]
+				w.Limit = w.Spec.MaxLimit()
+			}
+		}
+	}
+	return charges, p.possible(charges, "")
+}
+
+// bill takes the bill of a call from its budgets. It returns nil if there is none.
+func (l *Ledger) bill(ctx context.Context, p *prices, c *Call) (*bill, error) {
+	charges, err := p.billed(c)
+	if err != nil || charges == nil {
+		return nil, err
+	}
+	if gone := tooLate(ctx, "reserve "+charges[0].Pool.String()); gone != nil {
+		return nil, gone
+	}
+	r := Request{ID: c.ID, Fresh: c.ID == "", Charges: charges, Labels: c.labels()}
+	if r.Fresh {
+		r.ID = l.ids.next()
+	}
+	// The spend of a budget is that of several upstreams.
+	if r.Labels.Method = cmp.Or(c.Upstream, p.only) + "/" + c.Method; len(r.Labels.Method) > maxLabel {
+		r.Labels.Method = r.Labels.Method[:maxLabel]
+	}
+	v, err := l.store.Reserve(ctx, r)
+	if err != nil {
+		return nil, l.storeError(ctx, "reserve "+charges[0].Pool.String(), err)
+	}
+	if !v.Allowed {
+		if v.Blocked {
+			v.attribute()
+		}
+		return nil, refusal(c, v)
+	}
+	b := &bill{token: v.Token(), units: charges[0].Units}
+	for i := range charges {
+		pool := charges[i].Pool
+		pool.Key = ""
+		b.budgets = append(b.budgets, pool)
+	}
+	return b, nil
+}
+
+// join gives a reservation the bill that was taken for it. The bill of a call that is not granted
+// is released.
+func (b *bill) join(ctx context.Context, l *Ledger, r *Reservation, err error) (*Reservation, error) {
+	if err != nil {
+		if _, failed := l.settle(ctx, b.token, nil); failed != nil {
+			l.tell(ctx, Event{Kind: EventFailed, Pool: b.budgets[0], Err: failed}) // it stays charged
+		}
+		return nil, err
+	}
+	r.bill = b
+	now := SystemClock{}.Now()
+	l.keep(b.token, &slot{every: renewal, taken: l.clock.Now(), due: now.Add(renewal), held: 1, estimates: b.budgets})
+	runtime.AddCleanup(b, l.slots.abandon, b.token)
+	return r, nil
+}
+
+// text is a bill in the text of a token: that of its own token, and then its budgets.
+func (b *bill) text() string {
+	all := []string{b.token.String()}
+	for _, pool := range b.budgets {
+		all = append(all, pool.Name)
+	}
+	return strings.Join(all, " ")
+}
+
+// readBill reads what text wrote.
+func readBill(text string) (*bill, error) {
+	first, names, _ := strings.Cut(text, " ")
+	t, err := ParseToken(first)
+	if err != nil || t.Upstream != book.Budgets || t.bill != "" || names == "" {
+		return nil, BadInput("token: its bill was not made by this ledger")
+	}
+	b := &bill{token: t}
+	for name := range strings.SplitSeq(names, " ") {
+		b.budgets = append(b.budgets, Pool{Upstream: t.Upstream, Account: t.Account, Name: name})
+	}
+	return b, nil
+}
+
+// settle corrects a bill to what the units of a call say. If they do not name it, what was
+// reserved stands. Nil releases it.
+func (b *bill) settle(ctx context.Context, l *Ledger, units Units, bounds *costs) error {
+	t := b.token
+	t.costs = bounds
+	if units == nil {
+		_, err := l.settle(ctx, t, nil)
+		return err
+	}
+	n, named := units[book.Money]
+	if !named {
+		l.slots.removeIf(b.token, false)
+		return nil
+	}
+	each := make(Units, len(b.budgets))
+	for _, pool := range b.budgets {
+		each[pool.Name] = n
+	}
+	_, err := l.settle(ctx, t, each)
+	return err
+}
+
+// withoutMoney returns the units of pools alone.
+func (units Units) withoutMoney() Units {
+	if _, has := units[book.Money]; !has {
+		return units
+	}
+	pools := make(Units, len(units)-1)
+	for pool, n := range units {
+		if pool != book.Money {
+			pools[pool] = n
+		}
+	}
+	return pools
+}
+
+// Bill returns what the call has taken from its budgets, in millionths of [book.Money], and
+// false if its upstream has none. Settle it with the pools, under the name of the money; if
+// Settle does not name it, it stands.
+func (r *Reservation) Bill() (millionths int64, has bool) {
+	if r == nil || r.bill == nil {
+		return 0, false
+	}
+	return r.bill.units, true
+}
+
+// settleAll settles the pools of a reservation, and then its bill, if it has one. A token that
+// does not settle the pools settles no bill. After an error, both may be repeated.
+func (b *bill) settleAll(ctx context.Context, l *Ledger, units Units, bounds *costs, pools func(Units) (Settlement, error)) (Settlement, error) {
+	if n := units[book.Money]; n < 0 || n > window.MaxUnits {
+		return Settlement{}, BadInput("settle: units of %s must be 0 to %d, not %d", book.Money, window.MaxUnits, n)
+	}
+	s, err := pools(units.withoutMoney())
+	if err == nil && b != nil {
+		err = b.settle(ctx, l, units, bounds)
+	}
+	return s, err
+}

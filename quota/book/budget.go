@@ -1,0 +1,392 @@
+package book
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota/book/keys"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+const (
+	// Budgets is the name of the upstream whose pools are the budgets of a book. Nothing calls it.
+	Budgets = "budgets"
+	// Money names the currency of all budgets. Their units are whole millionths of it.
+	Money = "USD"
+	// Millionths are the units of one of it.
+	Millionths = 1_000_000
+)
+
+// ParseMoney reads an amount, such as "12.50 USD", as whole millionths.
+func ParseMoney(text string) (int64, error) {
+	number, is := strings.CutSuffix(text, " "+Money)
+	whole, part, point := strings.Cut(number, ".")
+	n, err := strconv.ParseInt(whole+(part + "000000")[:6], 10, 64)
+	switch {
+	case !is, whole == "", point && part == "", strings.Trim(whole+part, digits) != "", len(whole) > 1 && whole[0] == '0':
+		return 0, fmt.Errorf("is no amount; write it as 12.50 %s", Money)
+	case len(part) > 6:
+		return 0, fmt.Errorf("has more than 6 decimals; the ledger counts whole millionths")
+	case err != nil || n > window.MaxUnits:
+		return 0, fmt.Errorf("is above %s", FormatMoney(window.MaxUnits))
+	}
+	return n, nil
+}
+
+// FormatMoney writes millionths as an amount, with two decimals or as many as it needs.
+func FormatMoney(n int64) string {
+	sign := ""
+	if n < 0 {
+		sign, n = "-", -n
+	}
+	part := fmt.Sprintf("%06d", n%Millionths)
+	for len(part) > 2 && part[len(part)-1] == '0' {
+		part = part[:len(part)-1]
+	}
+	return sign + strconv.FormatInt(n/Millionths, 10) + "." + part + " " + Money
+}
+
+func badAmount(text string) string {
+	if _, err := ParseMoney(text); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// amount is the value of an amount that badAmount has checked.
+func amount(text string) int64 {
+	n, _ := ParseMoney(text)
+	return n
+}
+
+// Metered returns the names of the upstreams that are called, sorted: all but [Budgets].
+func (b *Book) Metered() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(b.Upstreams)), func(name string) bool { return name == Budgets })
+}
+
+// Rates are the prices of a million, in millionths, by their names.
+type Rates map[string]int64
+
+// PriceList has the prices of what the calls of an upstream use.
+type PriceList struct {
+	By      []Source
+	Cases   map[string]Rates // by the text of By; one that ends with * stands for all that begin so
+	Dearest Rates            // the highest of each name
+	Admit   bool             // a call that no case fits costs the dearest
+
+	Source   string    // where they were read
+	Verified time.Time // the day on which somebody last compared them; zero if the book has none
+}
+
+// Name returns the text by which the prices of a call are found.
+func (l *PriceList) Name(parts []string) string {
+	var given []string
+	for i := range l.By {
+		if text := cmp.Or(parts[i], l.By[i].DefaultText); text != "" {
+			given = append(given, text)
+		}
+	}
+	return strings.Join(given, ",")
+}
+
+// Find returns the prices that a text has; nil if it has none.
+func (l *PriceList) Find(name string) Rates {
+	if rates := l.Cases[name]; rates != nil {
+		return rates
+	}
+	for n := len(name); n >= 0; n-- {
+		if rates := l.Cases[name[:n]+"*"]; rates != nil {
+			return rates
+		}
+	}
+	if l.Admit {
+		return l.Dearest
+	}
+	return nil
+}
+
+// Bill is what a call costs in money.
+type Bill struct {
+	Known    int64    // millionths, if nothing is known of the call
+	Estimate []Source // each has a price, and is added up; nil: the bill is always Known
+	Actual   []Source
+	Prices   *PriceList // nil for a fixed bill
+}
+
+// Lacks returns the name of a price that the bill needs and the rates lack, or "".
+func (b *Bill) Lacks(rates Rates) string {
+	for _, sources := range [...][]Source{b.Estimate, b.Actual} {
+		for i := range sources {
+			if _, has := rates[sources[i].Price]; !has && sources[i].Role == 0 {
+				return sources[i].Price
+			}
+		}
+	}
+	return ""
+}
+
+// Role is what a source does to the one before it.
+type Role int8
+
+// The roles; the zero value is a value of its own.
+const (
+	TakenOff Role = iota + 1 // it is taken off
+	Factor                   // it multiplies
+)
+
+// Weigh adds up values, each times the price of a million that its source has, and rounds the
+// sum up to whole millionths. This is the only rounding of a bill.
+func Weigh(sources []Source, values []int64, rates Rates) int64 {
+	sum := new(big.Int)
+	for i := 0; i < len(sources); {
+		n, price := big.NewInt(values[i]), rates[sources[i].Price]
+		for i++; i < len(sources) && sources[i].Role != 0; i++ {
+			if v := big.NewInt(values[i]); sources[i].Role == Factor {
+				n.Mul(n, v)
+			} else if n.Sub(n, v); n.Sign() < 0 {
+				n.SetInt64(0)
+			}
+		}
+		sum.Add(sum, n.Mul(n, big.NewInt(price)))
+	}
+	sum.Add(sum, big.NewInt(Millionths-1)).Quo(sum, big.NewInt(Millionths))
+	if !sum.IsInt64() {
+		return window.MaxUnits
+	}
+	return min(sum.Int64(), window.MaxUnits)
+}
+
+// prices makes the price list of an upstream.
+func (r *reader) prices(d *keys.PriceList) *PriceList {
+	if d == nil || !r.readable(d) || !r.sound(d) {
+		return nil
+	}
+	l := &PriceList{Cases: map[string]Rates{}, Dearest: Rates{}, Admit: d.Default == "dearest", Source: d.Source}
+	l.Verified, _ = time.Parse(time.DateOnly, d.Verified)
+	for i := range d.By {
+		by, ok := r.source(&d.By[i], forKey)
+		if !ok {
+			return nil
+		}
+		l.By = append(l.By, by)
+	}
+	for _, name := range r.names(&d.Cases) {
+		rates := Rates{}
+		for price, text := range d.Cases[name] {
+			rates[price] = amount(text)
+			l.Dearest[price] = max(l.Dearest[price], rates[price])
+		}
+		l.Cases[name] = rates
+	}
+	return l
+}
+
+// bill makes the bill of a method.
+func (r *reader) bill(d *keys.Bill, u *Upstream, of *keys.Upstream) *Bill {
+	if d == nil || !r.readable(d) || !r.sound(d) {
+		return nil
+	}
+	if d.Amount != "" {
+		return &Bill{Known: amount(d.Amount)}
+	}
+	b := &Bill{Prices: u.Prices}
+	if of.Prices == nil {
+		r.fault(r.place(d), "a bill that depends on the call needs the prices of upstream %q; add prices: {by: {body: model}, cases: ...}", u.Name)
+		return nil
+	}
+	if u.Prices == nil {
+		return nil
+	}
+	var ok bool
+	if b.Estimate, ok = r.billed(d.Estimate, forEstimate, u.Prices); !ok {
+		return nil
+	}
+	if b.Actual, ok = r.billed(d.Actual, forActual, u.Prices); !ok {
+		return nil
+	}
+	unknown := make([]int64, len(b.Estimate))
+	for i := range b.Estimate {
+		unknown[i] = valueOf(b.Estimate[i].Default)
+	}
+	b.Known = Weigh(b.Estimate, unknown, u.Prices.Dearest)
+	return b
+}
+
+// billed makes the sources of a bill.
+func (r *reader) billed(all []keys.Source, why purpose, prices *PriceList) (sources []Source, ok bool) {
+	before := len(r.faults)
+	for i := range all {
+		d := &all[i]
+		s, ok := r.source(d, why)
+		if !ok {
+			continue
+		}
+		switch _, has := prices.Dearest[d.Price]; {
+		case d.Price == "":
+			r.fault(r.place(d), "%s of a bill needs a price: the name of one in prices, such as price: %s", why, cmp.Or(list(slices.Sorted(maps.Keys(prices.Dearest)), "or"), "output"))
+			continue
+		case !has:
+			r.fault(r.place(&d.Price), "no case of prices has a price %q%s", d.Price, orMean(d.Price, slices.Sorted(maps.Keys(prices.Dearest)), "add it to the cases"))
+			continue
+		}
+		s.Price = d.Price
+		sources = append(sources, s)
+		switch {
+		case d.Less != "" && why == forEstimate:
+			r.fault(r.place(&d.Less), "less belongs to actual: a request could name more than is taken off")
+		case d.Copies != "" && why == forActual:
+			r.fault(r.place(&d.Copies), "copies belongs to estimate: an answer tells what all of them have used")
+		}
+		if d.Less != "" {
+			sources = append(sources, beside(d.Less, TakenOff, 0))
+		}
+		if d.Copies != "" {
+			sources = append(sources, beside(d.Copies, Factor, 1))
+		}
+	}
+	return sources, len(r.faults) == before
+}
+
+// beside returns a source that changes the one before it.
+func beside(member string, role Role, missing int64) Source {
+	return Source{Body: member, Role: role, Default: &missing, Per: 1, Times: 1, Max: window.MaxUnits}
+}
+
+// budgets makes the budgets of a book: an upstream whose pools they are.
+func (r *reader) budgets(b *Book, d *keys.Book) {
+	if u := d.Upstreams[Budgets]; u != nil {
+		r.fault(r.found[u].at, "the name %q stands for the budgets of a book; give the upstream another one", Budgets)
+		return
+	}
+	names := slices.Sorted(maps.Keys(d.Budgets))
+	if len(names) == 0 {
+		return
+	}
+	all := &Upstream{Name: Budgets, Accounts: []string{DefaultAccount}, Pools: map[string]*Pool{}}
+	for _, name := range names {
+		p := r.budget(name, d.Budgets[name], d.Upstreams)
+		if p == nil {
+			continue
+		}
+		all.Pools[name] = p
+		for _, of := range d.Budgets[name].Of {
+			if u := b.Upstreams[of]; u != nil {
+				u.Budgets = append(u.Budgets, p)
+			}
+		}
+	}
+	b.Upstreams[Budgets] = all
+}
+
+// BudgetKey is the name under which a call has its key of a budget, beside those of pools.
+func BudgetKey(budget string) string { return Budgets + "/" + budget }
+
+func (r *reader) budget(name string, d *keys.Budget, upstreams map[string]*keys.Upstream) *Pool {
+	if !r.readable(d) {
+		return nil
+	}
+	label := fmt.Sprintf("budget %q", name)
+	for i := range d.Of {
+		if of := d.Of[i]; upstreams[of] == nil {
+			known := slices.Sorted(maps.Keys(upstreams))
+			r.fault(r.place(&d.Of[i]), "%s is of upstream %q, which does not exist%s", label, of, orMean(of, known, "the book has "+cmp.Or(list(known, "and"), "none")))
+		} else if slices.Contains(d.Of[:i], of) {
+			r.fault(r.place(&d.Of[i]), "%s names upstream %q twice; keep one", label, of)
+		}
+	}
+	specs, ok := r.windows(d.Windows, label)
+	if !ok || !r.sound(d) {
+		return nil
+	}
+	if amount(d.Quota) == 0 {
+		r.fault(r.place(&d.Quota), "the quota of %s is nothing; write an amount above 0, or remove the budget", label)
+		return nil
+	}
+	windows, ok := r.limits(specs, d.Windows, amount(d.Quota), 0, label, &d.Quota)
+	if !ok {
+		return nil
+	}
+	p := &Pool{Name: name, Windows: windows, SettleFactor: SettleFactor, Accounts: map[string][]Window{}, Money: true}
+	for i := range d.By {
+		by, ok := r.source(&d.By[i], forKey)
+		if !ok {
+			return nil
+		}
+		p.By = append(p.By, by)
+	}
+	if p.By == nil {
+		for _, key := range []string{"keys", "max_keys"} {
+			if e := r.written(d).get(key); e != nil {
+				r.fault(e.at, "%s of %s changes nothing without by; write what names the key of a call, as in by: {header: X-User}", key, label)
+			}
+		}
+		return p
+	}
+	p.MaxKeys, p.Keys = int(cmp.Or(d.MaxKeys, defaultMaxKeys)), map[string][]Window{}
+	for _, key := range r.names(&d.Keys) {
+		if w, ok := r.limits(specs, d.Windows, amount(d.Keys[key]), 0, fmt.Sprintf("key %q of %s", key, label), &d.Keys); ok {
+			p.Keys[key] = w
+		}
+	}
+	return p
+}
+
+// words says what a million costs.
+func (l *PriceList) words() string {
+	by := make([]string, len(l.By))
+	for i := range by {
+		by[i] = l.By[i].String()
+	}
+	text := "prices of a million by " + list(by, "and") + ":"
+	for _, name := range slices.Sorted(maps.Keys(l.Cases)) {
+		var each []string
+		for _, price := range slices.Sorted(maps.Keys(l.Cases[name])) {
+			each = append(each, price+" "+FormatMoney(l.Cases[name][price]))
+		}
+		text += " " + name + " has " + list(each, "and") + ";"
+	}
+	if !l.Verified.IsZero() {
+		text += " compared on " + l.Verified.Format(time.DateOnly)
+		if l.Source != "" {
+			text += " with " + l.Source
+		}
+		text += ";"
+	}
+	if l.Admit {
+		return text + " others cost the dearest"
+	}
+	return text + " others are refused"
+}
+
+// String says in words what a bill reserves, and what it settles to.
+func (b *Bill) String() string {
+	if b.Prices == nil {
+		return FormatMoney(b.Known)
+	}
+	text := "reserves " + billWords(b.Estimate)
+	if len(b.Actual) > 0 {
+		text += "; settles to " + billWords(b.Actual)
+	}
+	return text
+}
+
+func billWords(sources []Source) string {
+	var all []string
+	for i := range sources {
+		switch s := &sources[i]; s.Role {
+		case TakenOff:
+			all[len(all)-1] += " less " + s.where()
+		case Factor:
+			all[len(all)-1] += " x " + s.where()
+		default:
+			all = append(all, s.Price+" for ("+s.String()+")")
+		}
+	}
+	return strings.Join(all, " + ")
+}

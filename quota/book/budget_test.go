@@ -1,0 +1,151 @@
+package book_test
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+func TestMoney(t *testing.T) {
+	for text, want := range map[string]int64{
+		"0 USD": 0, "0.000001 USD": 1, "12.5 USD": 12_500_000, "12.50 USD": 12_500_000, "500 USD": 500_000_000, "9007199254.740991 USD": window.MaxUnits,
+	} {
+		if n, err := book.ParseMoney(text); n != want || err != nil {
+			t.Errorf("%s is %d, %v, want %d", text, n, err, want)
+		}
+	}
+	for _, text := range []string{"", "USD", " USD", "12", "12 usd", "12USD", "12  USD", "1.2.3 USD", "1. USD", ".5 USD", "-1 USD", "+1 USD", "01 USD", "1e3 USD", "1,000 USD", "0.0000001 USD", "9007199254.740992 USD", "99999999999999999999 USD", "12 USD "} {
+		if n, err := book.ParseMoney(text); err == nil {
+			t.Errorf("%q is %d", text, n)
+		}
+	}
+	for n, want := range map[int64]string{0: "0.00 USD", 1: "0.000001 USD", 1_500_000: "1.50 USD", -20_000: "-0.02 USD", 412_070_000: "412.07 USD", 123_450: "0.12345 USD"} {
+		if got := book.FormatMoney(n); got != want {
+			t.Errorf("%d is %s, want %s", n, got, want)
+		}
+		if back, err := book.ParseMoney(strings.TrimPrefix(want, "-")); err != nil || back != max(n, -n) {
+			t.Errorf("%s is %d, %v", want, back, err)
+		}
+	}
+}
+
+// A bill is the sum of all values times their prices, rounded up once.
+func TestWeigh(t *testing.T) {
+	rates := book.Rates{"in": 75_000, "out": 10_000_001}
+	in, out := book.Source{Price: "in"}, book.Source{Price: "out"}
+	less, copies := book.Source{Role: book.TakenOff}, book.Source{Role: book.Factor}
+	for _, test := range []struct {
+		sources []book.Source
+		values  []int64
+		want    int64
+	}{
+		{[]book.Source{in}, []int64{0}, 0},
+		{[]book.Source{in}, []int64{1}, 1},
+		{[]book.Source{in, in, in}, []int64{1, 1, 1}, 1}, // 0.225 millionths, and not three
+		{[]book.Source{in, out}, []int64{40, 1}, 14},     // 3 + 10.000001
+		{[]book.Source{in, less, out}, []int64{100, 60, 0}, 3},
+		{[]book.Source{in, less, out}, []int64{100, 160, 1}, 11}, // never below nothing
+		{[]book.Source{out, copies, in}, []int64{10, 3, 0}, 301},
+		{[]book.Source{out, copies}, []int64{window.MaxUnits, window.MaxUnits}, window.MaxUnits},
+	} {
+		if got := book.Weigh(test.sources, test.values, rates); got != test.want {
+			t.Errorf("%v is %d, want %d", test.values, got, test.want)
+		}
+	}
+	for range 1000 {
+		a, b, p, q := rand.Int64N(1e6), rand.Int64N(1e6), rand.Int64N(1e9), rand.Int64N(1e3)
+		exact := (a*p + b*q + 999_999) / 1_000_000
+		if got := book.Weigh([]book.Source{in, out}, []int64{a, b}, book.Rates{"in": p, "out": q}); got != exact {
+			t.Fatalf("%d x %d + %d x %d is %d, want %d", a, p, b, q, got, exact)
+		}
+	}
+}
+
+const pricedBook = `
+revision: 1
+budgets: {all: {quota: 20 USD, windows: [{per: month}], of: llm}}
+upstreams:
+  llm:
+    hosts: [llm.example.com]
+    pools: {calls: {quota: 10, windows: [{per: 1m}]}}
+    prices:
+      by: [{body: model}, {body: tier, match: '^(?:standard)?(.*)$'}]
+      cases: {big: {in: 2 USD, out: 10 USD}, "big-*": {in: 3 USD, out: 9 USD}, "big-new-*": {in: 1 USD, out: 1 USD}, "big,fast": {in: 4 USD, out: 20 USD}, poor: {in: 1 USD}}
+    methods:
+      ask: {route: POST /ask, cost: 1, bill: {estimate: [{bytes: body, price: in}, {body: max, default: 1000, copies: n, price: out}], actual: {body: used, less: free, price: out}}}
+      flat: {route: GET /flat, cost: 1, bill: 0.01 USD}
+`
+
+func TestPriceLists(t *testing.T) {
+	b, err := book.Parse("costs.yaml", []byte(pricedBook), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := b.Upstreams["llm"]
+	l, ask := u.Prices, u.Methods["ask"].Bill
+	for name, want := range map[string]int64{"big": 2_000_000, "big-": 3_000_000, "big-old": 3_000_000, "big-new-1": 1_000_000, "big,fast": 4_000_000, "bigger": 0, "": 0, "big,slow": 0} {
+		if got := l.Find(name)["in"]; got != want {
+			t.Errorf("%q costs %d, want %d", name, got, want)
+		}
+	}
+	for want, parts := range map[string][]string{"big": {"big", ""}, "big,fast": {"big", "fast"}, "fast": {"", "fast"}} {
+		if got := l.Name(parts); got != want {
+			t.Errorf("%q is %q, want %q", parts, got, want)
+		}
+	}
+	if lacks := ask.Lacks(l.Find("poor")); lacks != "out" {
+		t.Errorf("poor lacks %q", lacks)
+	}
+	if l.Admit = true; l.Find("bigger")["out"] != 20_000_000 || l.Find("bigger")["in"] != 4_000_000 {
+		t.Errorf("the dearest is %v", l.Find("bigger"))
+	}
+	if ask.Known != 20_000 { // 1000 tokens of output in the dearest tier
+		t.Errorf("of an unknown call: %d", ask.Known)
+	}
+	for bill, want := range map[*book.Bill]string{
+		ask:                    "reserves in for (the bytes of the body) + out for (max, or 1000 if it is missing) x n; settles to out for (used) less free",
+		u.Methods["flat"].Bill: "0.01 USD",
+	} {
+		if bill.String() != want {
+			t.Errorf("%s, want %s", bill, want)
+		}
+	}
+	words := strings.Join(append(u.Words(), b.Upstreams[book.Budgets].Words()...), "\n")
+	for _, want := range []string{"spends budget all: 20.00 USD in month UTC", "prices of a million by model and what", "big,fast has in 4.00 USD and out 20.00 USD;", "others cost the dearest", "pool all: 20.00 USD in month UTC"} {
+		if !strings.Contains(words, want) {
+			t.Errorf("%s lacks %s", words, want)
+		}
+	}
+	if strings.Join(b.Metered(), " ") != "llm" {
+		t.Errorf("%v", b.Metered())
+	}
+	again, err := book.Make(b.Keys(), nil)
+	if err != nil || string(again.Format()) != string(b.Format()) {
+		t.Errorf("printed and read again: %v\n%s", err, again.Format())
+	}
+}
+
+// Prices, bills and budgets may be laid over those of another book, one by one.
+func TestOverlaysOfPriceLists(t *testing.T) {
+	b, err := book.Parse("costs.yaml", []byte(`
+extends: builtin
+budgets: {all: null, team: {quota: 1 USD, windows: [{per: day}], of: llm}}
+upstreams: {llm: {prices: {default: dearest, cases: {big: {in: 5 USD}, poor: null, own: {in: 1 USD, out: 2 USD}}}, methods: {flat: {bill: 0.02 USD}, ask: {bill: null}}}}
+`), &book.Options{Builtins: func(string) ([]byte, bool) { return []byte(pricedBook), true }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := b.Upstreams["llm"]
+	if big := u.Prices.Find("big"); big["in"] != 5_000_000 || big["out"] != 10_000_000 || !u.Prices.Admit || u.Prices.Cases["poor"] != nil || u.Prices.Find("own")["out"] != 2_000_000 {
+		t.Errorf("%+v", u.Prices)
+	}
+	if u.Methods["flat"].Bill.Known != 20_000 || u.Methods["ask"].Bill != nil || len(u.Budgets) != 1 || u.Budgets[0].Name != "team" {
+		t.Errorf("%+v, %v", u.Methods["flat"].Bill, u.Budgets)
+	}
+	if !strings.Contains(string(b.Diff()), `all: null`) {
+		t.Errorf("%s", b.Diff())
+	}
+}
