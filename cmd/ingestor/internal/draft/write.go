@@ -126,8 +126,7 @@ func (w *writer) upstream(name string, u *upstream) {
 	for _, p := range pools {
 		w.put(3, p.name+":", "")
 		if len(p.windows) == 0 {
-			w.put(4, "example: "+fmt.Sprintf("%q", "look up the limits of "+u.host), "no source says a limit")
-			w.put(4, "windows: [{per: 1h, quota: 1000000}]", "a number that no call reaches")
+			w.put(4, "quota: {learn: {}}", "no source says a limit; write it if you know it, or it is learned from refusals without mode: observe")
 			continue
 		}
 		w.put(4, "windows:", "")
