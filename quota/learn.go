@@ -271,7 +271,7 @@ func (lr *learner) change(ctx context.Context, l *Ledger, reads bool, do func(*p
 		lr.mu.Lock()
 		all, b, ahead := slices.Clone(lr.told), lr.bounds, lr.ahead
 		lr.mu.Unlock()
-		s, before := lr.state.Clone(), len(lr.state.Flight)
+		s := lr.state.Clone()
 		for i := range all {
 			all[i].tell(&s, b, ahead)
 		}
@@ -285,8 +285,8 @@ func (lr *learner) change(ctx context.Context, l *Ledger, reads bool, do func(*p
 		n, swapped, err := keeper.SwapNote(ctx, lr.name(), lr.version, string(text))
 		if err != nil {
 			lr.read, lr.unsure = time.Time{}, &unsure{text: string(text), told: len(all)}
-			if n := len(s.Flight); n > 0 && n >= before {
-				lr.unsure.sent = s.Flight[n-1].At
+			if sent := latest(&s); sent > latest(&lr.state) {
+				lr.unsure.sent = sent
 			}
 			return err
 		}
@@ -303,6 +303,14 @@ func (lr *learner) change(ctx context.Context, l *Ledger, reads bool, do func(*p
 		return nil
 	}
 	return fmt.Errorf("others have changed what is known of %s %d times meanwhile", lr.pool, mostSwaps)
+}
+
+// latest returns when the last call in flight was sent, or 0.
+func latest(s *pace.State) window.Instant {
+	if n := len(s.Flight); n > 0 {
+		return s.Flight[n-1].At
+	}
+	return 0
 }
 
 // name is that of the note.

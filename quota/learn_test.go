@@ -353,3 +353,53 @@ func TestManyLearnAtOnce(t *testing.T) {
 		t.Errorf("%+v %v: want some refusals", usage[0].Learned, err)
 	}
 }
+
+// noAnswer is a store whose answer to the next write of a note is lost.
+type noAnswer struct {
+	*memstore.Store
+	lose bool
+}
+
+func (s *noAnswer) SwapNote(ctx context.Context, name string, version int64, text string) (quota.Note, bool, error) {
+	n, swapped, err := s.Store.SwapNote(ctx, name, version, text)
+	if swapped && s.lose {
+		s.lose = false
+		return quota.Note{}, false, errors.New("the answer was lost")
+	}
+	return n, swapped, err
+}
+
+// A write whose answer is lost counts once, and the call that it let through was not sent.
+func TestALostAnswerOfANote(t *testing.T) {
+	r := newLearnedRig(t, learnedBook, 1)
+	s := &noAnswer{Store: memstore.New(&memstore.Options{Clock: r.clock})}
+	r.store = s
+	r.restart(learnedBook)
+	l, pool := r.ledgers[0], quota.Pool{Upstream: "shop", Name: "calls"}
+	first, err := l.Reserve(t.Context(), quota.Call{Method: "get"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.lose = true
+	if _, err := first.Refused(t.Context(), pool, 0); !errors.Is(err, quota.ErrOutage) {
+		t.Fatalf("%v, want an outage", err)
+	}
+	r.clock.Advance(time.Minute)
+	s.lose = true
+	if _, err := l.Reserve(t.Context(), quota.Call{Method: "get"}); !errors.Is(err, quota.ErrOutage) {
+		t.Fatalf("%v, want an outage", err)
+	}
+	r.clock.Advance(time.Second)
+	probe, err := l.Reserve(t.Context(), quota.Call{Method: "get"})
+	if err != nil {
+		t.Fatalf("the probe after one that was not sent: %v", err)
+	}
+	probe.Answered()
+	if err := l.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	usage, err := l.View().Usage(t.Context(), "shop", "")
+	if err != nil || usage[0].Learned.Refusals != 1 || usage[0].Learned.Refused {
+		t.Errorf("%+v %v: want one refusal, and a probe that has passed", usage[0].Learned, err)
+	}
+}
