@@ -67,6 +67,9 @@ func amount(text string) int64 {
 
 // Metered returns the names of the upstreams that are called, sorted: all but [Budgets].
 func (b *Book) Metered() []string {
+	if b == nil {
+		return nil
+	}
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(b.Upstreams)), func(name string) bool { return name == Budgets })
 }
 

@@ -10,11 +10,11 @@ var _ quota.NoteKeeper = (*Store)(nil)
 
 // SwapNote implements [quota.NoteKeeper].
 func (s *Store) SwapNote(ctx context.Context, name string, version int64, text string) (quota.Note, bool, error) {
-	if err := quota.CheckNote(name, version, text); err != nil {
-		return quota.Note{}, false, err
-	}
 	k, err := s.limits(ctx)
 	if err != nil {
+		return quota.Note{}, false, err
+	}
+	if err := quota.CheckNote(name, version, text); err != nil {
 		return quota.Note{}, false, err
 	}
 	k.mu.Lock()

@@ -14,10 +14,10 @@ var _ quota.NoteKeeper = (*Store)(nil)
 
 // SwapNote implements [quota.NoteKeeper].
 func (s *Store) SwapNote(ctx context.Context, name string, version int64, text string) (n quota.Note, swapped bool, err error) {
-	if err := quota.CheckNote(name, version, text); err != nil {
+	if err := s.ready(ctx); err != nil {
 		return n, false, err
 	}
-	if err := s.ready(ctx); err != nil {
+	if err := quota.CheckNote(name, version, text); err != nil {
 		return n, false, err
 	}
 	b := s.server
