@@ -53,7 +53,7 @@ var house = [][]string{
 	{"quota/storetest"},
 	{"quota/storekit"},
 	{"quota"},
-	{"internal/content"}, // what a price book names in requests and answers
+	{"internal/content"},         // what a price book names in requests and answers
 	{"quota/book", "quota/pace"}, // pace: learns a limit from refusals; time is an argument
 	{"quota/book/keys", "quota/book/builtin", "internal/strictyaml"}, // strictyaml: reads YAML that people write
 	{"quota/window"},
