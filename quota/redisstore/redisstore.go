@@ -161,7 +161,7 @@ func (s *Store) decide(ctx context.Context, a *ask, id string) (quota.Verdict, e
 		Rebased:  integer(reply[9]) == 1,
 		At:       instant(reply[10]),
 		Repeat:   integer(reply[11])&3 == 1,
-		Blocked:  integer(reply[11])&3 == 2,
+		Blocked:  integer(reply[11])&2 != 0,
 		Overflow: integer(reply[11])&4 != 0,
 	}
 	v.Remaining = max(v.Limit-v.Used, 0)
@@ -177,8 +177,11 @@ func (s *Store) decide(ctx context.Context, a *ask, id string) (quota.Verdict, e
 		v.RetryAt = window.Instant(free).Time()
 		v.RetryAfter = window.Instant(free).Sub(window.Instant(integer(reply[1])))
 	}
-	if v.Blocked {
+	switch integer(reply[11]) & 3 {
+	case 2:
 		v.Reason = s.reason(ctx, a, c, v.Overflow)
+	case 3: // of a block that is over
+		s.forgetReason(ctx, a, c)
 	}
 	return v, s.remember(ctx, a, reply[13:])
 }
@@ -198,6 +201,13 @@ func (s *Store) reason(ctx context.Context, a *ask, c *quota.Charge, overflow bo
 		return ""
 	}
 	return reason.Val()
+}
+
+// forgetReason forgets the reason of a pool's block that is over. If that fails, it is shown once more.
+func (s *Store) forgetReason(ctx context.Context, a *ask, c *quota.Charge) {
+	if c.Pool.Key == "" { // that of a key expires
+		_ = s.do(ctx, redis.NewIntCmd(ctx, "hdel", reasonsKey(a.tag), pageOf(a.tag, c.Pool)))
+	}
 }
 
 // Record implements [quota.Store].

@@ -132,6 +132,7 @@ function relay(p, c, now, text)
   local q = { p[1], p[2], p[3] + 1, c[2], max(p[5], at), p[6], p[7], c.n, 0, p[10] }
   q.key, q.c, q.logs, q.new, q.again, q.moved = p.key, c, p.logs, true, true, true
   q.log, q.rebased, q.seen, q.charged = {}, rebased, p.seen, p.charged
+  q.over = p[6] == 0 or p[5] >= p[6] -- the last block, so its reason is that of no other one
   layout(q, at, text)
   local left, kept = {}, {}
   for j = 1, p[8] do

@@ -2,8 +2,8 @@
 --
 -- KEYS, ARGV: of a request, see the prelude.
 -- RETURNS done, now, 1 if granted, charge, window (0 is a block), used, limit,
---   free (2^53 is never), reset, rebased, at, 1 if it is repeated or 2 for a block and 4
---   more if a key shares a page, nonce; then the news of pages.
+--   free (2^53 is never), reset, rebased, at, 1 if it is repeated, 2 for a block or 3 for one
+--   without a reason, and 4 more if a key shares a page, nonce; then the news of pages.
 
 local now = clock()
 local r = request()
@@ -96,7 +96,7 @@ else
           end
         end
         reply = { DONE, now, 0, i, shown, used(p, shown, p.at), p.c[p.c.w[shown] + 2], at, reset(p, shown, p.at) }
-        reply.block = w == 0
+        reply.block = w == 0 and (p.over and 3 or 2)
       end
     end
   end
@@ -109,7 +109,7 @@ end
 reply[12] = 0
 reply[13] = ''
 if reply.block then
-  reply[12] = 2
+  reply[12] = reply.block
 elseif got then
   reply[11], reply[12], reply[13] = got[7], 1, got.nonce
 end
