@@ -16,7 +16,7 @@ import (
 
 // What recent calls have cost is shared with the other processes of the ledger: it has a note for each
 // method of an account. A process reads it before its first call, so it begins with what the others
-// know. What its own calls have cost is added to the note a moment later.
+// know. A moment after its own calls, it adds their costs to the note.
 
 const (
 	// shareEvery is how often a note is written at most, unless many calls have ended.
@@ -142,7 +142,8 @@ func (t *Transport) shareCosts(ctx context.Context, of costOf, s *sharedCosts) {
 }
 
 // merge returns what a note says of a method's costs with what is fresh, and how much of that there is.
-// What the note does not have is what this process knows. A long key is personal at times, and stays here.
+// If the note lacks a cost, that of this process takes its place. A long key may be personal, so its
+// cost is not shared.
 func (m *memory) merge(note string, method costOf, s *sharedCosts) (all map[costOf]*recent, fresh int) {
 	all = make(map[costOf]*recent)
 	known := make(map[costOf]bool)

@@ -130,8 +130,8 @@ func (s *Store) Block(ctx context.Context, b quota.BlockRequest) error {
 	return s.call(ctx, func(j *job) { j.do, j.block = (*work).shut, b }, func(*job) {})
 }
 
-// Beside runs do in a transaction, perhaps together with other calls of the store. What it reads
-// and writes belongs to no page.
+// Beside runs do in a transaction, perhaps together with other calls of the store. It must not read
+// or write pages.
 func (s *Store) Beside(ctx context.Context, do func(Tx) error) error {
 	return s.call(ctx, func(j *job) { j.do, j.beside = (*work).runBeside, do }, func(*job) {})
 }
