@@ -45,6 +45,8 @@ type Call struct {
 	// TellsAnswer is that the caller says with [Reservation.Answered] that the upstream has not
 	// refused the call. Otherwise settling the call says so.
 	TellsAnswer bool
+
+	turn *turn // of one that waits
 }
 
 func (c *Call) labels() Labels {

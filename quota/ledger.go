@@ -58,6 +58,7 @@ type Ledger struct {
 	shut      blocks
 	refusals  notBefore
 	line      line
+	turns     turns
 	heard     heard
 	learning  learning
 	slots     slots
@@ -97,6 +98,7 @@ func New(book *Book, store Store, o *Options) (*Ledger, error) {
 	if l.timeout == 0 {
 		l.timeout = 5 * time.Second
 	}
+	l.turns.keeper, _ = store.(NoteKeeper)
 	l.journal, l.allowance, l.refusals.most = o.Journal, o.Allowance, o.NotBefore
 	if l.allowance == 0 {
 		l.allowance = DefaultAllowance
@@ -270,6 +272,7 @@ func (l *Ledger) settle(ctx context.Context, t Token, units Units) (Settlement, 
 		}
 		l.learned(t.Upstream, t.Account, t.ID, as, units != nil)
 		l.probed(t.Upstream, t.Account, t.ID, units != nil, units != nil)
+		l.turns.settled(l, t, units)
 	}
 	t = t.plain()
 	if err != nil {

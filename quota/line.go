@@ -2,23 +2,30 @@ package quota
 
 import (
 	linked "container/list"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// line is where calls wait for their pools, in one queue per pool. A call takes its
-// place in the queues of all its pools at once, and they all have the same order. So
+// line is where the calls of a process wait for their pools, in one queue per pool and flow. A call takes
+// its place in the queues of all its pools at once, and they all have the same order. So
 // of any that wait the first is the first in each of its queues: there is no
-// deadlock.
+// deadlock. The firsts of all flows and processes take turns: see turns.
 type line struct {
 	came    atomic.Uint64 // calls so far
 	waiting atomic.Int64  // calls in line: mostly none, and then there is nothing to look up
 	mu      sync.Mutex
-	queues  map[Pool]*queue // an empty one is removed
+	queues  map[lane]*queue // an empty one is removed
 }
 
-// queue has the calls that wait for one pool, as *waiter.
+// lane names a queue. Its flow is "" if the calls of all flows stand in one.
+type lane struct {
+	pool Pool
+	flow string
+}
+
+// queue has the calls of a flow that wait for one pool, as *waiter.
 type queue struct {
 	linked.List
 	share share
@@ -41,7 +48,7 @@ type waiter struct {
 
 // standing is where a waiter stands in one queue.
 type standing struct {
-	pool  Pool
+	lane  lane
 	queue *queue
 	at    *linked.Element
 }
@@ -61,16 +68,16 @@ func (a *nextAsk) first() time.Time {
 	return a.soon
 }
 
-// stands reports whether somebody waits for one of the pools of charges. A charge of
+// stands reports whether a call of the flow waits for one of the pools of charges. A charge of
 // no units waits for nobody, and delays nobody.
-func (l *line) stands(charges []Charge) bool {
+func (l *line) stands(flow string, charges []Charge) bool {
 	if l.waiting.Load() == 0 {
 		return false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := range charges {
-		if charges[i].Units > 0 && l.queues[charges[i].Pool] != nil {
+		if charges[i].Units > 0 && l.queues[lane{charges[i].Pool, flow}] != nil {
 			return true
 		}
 	}
@@ -78,23 +85,23 @@ func (l *line) stands(charges []Charge) bool {
 }
 
 // join puts w into line: before those who came later, unless they have been called.
-func (l *line) join(w *waiter, charges []Charge, now time.Time) {
+func (l *line) join(w *waiter, flow string, charges []Charge, now time.Time) {
 	l.waiting.Add(1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.queues == nil {
-		l.queues = make(map[Pool]*queue)
+		l.queues = make(map[lane]*queue)
 	}
 	w.turn = make(chan struct{})
 	for i := range charges {
-		pool := charges[i].Pool
+		of := lane{charges[i].Pool, flow}
 		if charges[i].Units == 0 {
 			continue
 		}
-		q := l.queues[pool]
+		q := l.queues[of]
 		if q == nil {
 			q = &queue{}
-			l.queues[pool] = q
+			l.queues[of] = q
 		}
 		at := q.Back()
 		for at != nil && !waiterAt(at).called && waiterAt(at).came > w.came {
@@ -105,7 +112,7 @@ func (l *line) join(w *waiter, charges []Charge, now time.Time) {
 		} else {
 			at = q.InsertAfter(w, at)
 		}
-		w.places = append(w.places, standing{pool, q, at})
+		w.places = append(w.places, standing{of, q, at})
 	}
 	l.review(now, w)
 }
@@ -144,8 +151,8 @@ func (l *line) freed(pools []Pool, used time.Duration, now time.Time) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, pool := range pools {
-		if queue := l.queues[pool]; queue != nil && !queue.share.leaves(used, now) {
+	for of, queue := range l.queues {
+		if slices.Contains(pools, of.pool) && !queue.share.leaves(used, now) {
 			w := waiterAt(queue.Front())
 			if w.woken = true; w.wake != nil {
 				w.wake()
@@ -162,10 +169,10 @@ func (l *line) back(t Token, units Units) {
 	}
 	var pools []Pool
 	l.mu.Lock()
-	for pool := range l.queues {
-		_, charged := units[pool.Name]
-		if (charged || units == nil) && pool.Upstream == t.Upstream && pool.Account == t.Account {
-			pools = append(pools, pool)
+	for of := range l.queues {
+		_, charged := units[of.pool.Name]
+		if (charged || units == nil) && of.pool.Upstream == t.Upstream && of.pool.Account == t.Account {
+			pools = append(pools, of.pool)
 		}
 	}
 	l.mu.Unlock()
@@ -237,7 +244,7 @@ func (l *line) remove(w *waiter, all []*waiter) []*waiter {
 	all = w.followers(all)
 	for _, p := range w.places {
 		if p.queue.Remove(p.at); p.queue.Len() == 0 {
-			delete(l.queues, p.pool)
+			delete(l.queues, p.lane)
 		}
 	}
 	w.places = nil

@@ -225,7 +225,8 @@ func observedPeriod(o *Observation, w book.Window, now, came time.Time) (at, unt
 	return at, until, true
 }
 
-// Flush writes what answers have reported and is not in the ledger yet. Programs need it
+// Flush writes what answers have reported, what was learned, and what calls have taken while others waited,
+// and is not in the ledger yet. Programs need it
 // only before they read the usage, or before they end.
 func (l *Ledger) Flush(ctx context.Context) error {
 	if l.current() == nil {
@@ -243,7 +244,10 @@ func (l *Ledger) Flush(ctx context.Context) error {
 			return err
 		}
 	}
-	return l.writeLearned(ctx)
+	if err := l.writeLearned(ctx); err != nil {
+		return err
+	}
+	return l.writeTurns(ctx)
 }
 
 // sendHeard writes what is missing of a window. Others wait meanwhile, because what they

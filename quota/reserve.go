@@ -12,7 +12,7 @@ import (
 //	Reserve   the owner, the bill in money, the hold that may pay, the price
 //	reserve   limits in place of the price book's; what an outage or mode observe makes of a failure;
 //	          what a grant begins
-//	ask       the journal, remembered refusals, reports of answers, blocks, learned limits, the store; then each
+//	ask       the journal, remembered refusals, reports of answers, blocks, turns, learned limits, the store; then each
 //	          learns from its answer, and the observer is told
 
 // Reserve takes the units of a call before it is sent. It returns a [Reservation] if they
@@ -137,6 +137,18 @@ func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, price 
 			return nil
 		}
 	}
+	turn := c.turn
+	if turn == nil && l.turns.warm.Load() > 0 {
+		turn = l.turnOf(c, price)
+	}
+	if turn != nil {
+		if before := l.takesTurn(ctx, id, charges, turn); before != nil {
+			*v = *before
+			l.probed(first.Upstream, first.Account, id, false, false)
+			l.answered(ctx, c, *v, 0)
+			return nil
+		}
+	}
 	var anew bool
 	var err error
 	if price.learns && !l.observes(c) {
@@ -184,6 +196,11 @@ func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, price 
 		l.learned(first.Upstream, first.Account, id, wasNotSent, false)
 	case anew:
 		l.letThroughAs(v)
+	}
+	if turn != nil {
+		l.hadTurn(turn, v, charges)
+	} else {
+		l.peek(v)
 	}
 	if l.watch != nil {
 		l.answered(ctx, c, *v, l.clock.Now().Sub(began))

@@ -45,12 +45,17 @@ func (l *Ledger) Wait(ctx context.Context, c Call, longest time.Duration) (*Rese
 	came := l.line.came.Add(1)
 	var refused *RefusedError
 	price, err := l.priced(ctx, l.prices.Load(), &c)
-	if err != nil || !l.line.stands(price.charges) {
+	flow := ""
+	defer func() { c.turn.leave(l) }()
+	if err == nil && (l.turns.warm.Load() > 0 || l.line.waiting.Load() > 0) {
+		flow = l.inTurn(&c, price)
+	}
+	if err != nil || !l.line.stands(flow, price.charges) {
 		r, err := l.Reserve(ctx, c)
 		if !errors.As(err, &refused) || price == nil {
 			return r, err
 		}
-		if left := until.Sub(l.clock.Now()); refused.RetryAfter > left && !l.maySettle(price, &refused.Verdict, left) {
+		if left := until.Sub(l.clock.Now()); refused.RetryAfter > left && !c.turn.isHeld() && !l.maySettle(price, &refused.Verdict, left) {
 			return r, err
 		}
 	} else {
@@ -62,10 +67,25 @@ func (l *Ledger) Wait(ctx context.Context, c Call, longest time.Duration) (*Rese
 			return r, err
 		}
 	}
+	if flow == "" {
+		flow = l.inTurn(&c, price)
+	}
+	if c.turn != nil {
+		c.turn.line = l.turns.open(price.charges[0].account())
+	}
 	w := &waiter{until: until, came: came}
-	l.line.join(w, price.charges, l.clock.Now())
+	l.line.join(w, flow, price.charges, l.clock.Now())
 	defer func() { l.line.leave(w, l.clock.Now()) }()
 	return l.waitInLine(ctx, c, w, price, refused)
+}
+
+// inTurn makes a call wait for its turn among all processes, and returns its flow; "" if it has no turns.
+func (l *Ledger) inTurn(c *Call, p *price) (flow string) {
+	if c.turn = l.turnOf(c, p); c.turn == nil {
+		return ""
+	}
+	c.turn.ask.Stays = true
+	return c.turn.ask.Flow
 }
 
 // waitInLine waits for the turn of a waiter, and then for its units. If the call was just
@@ -108,11 +128,17 @@ func (l *Ledger) waitInLine(ctx context.Context, c Call, w *waiter, price *price
 		}
 		now := l.clock.Now()
 		left := w.until.Sub(now)
-		if left > 0 && l.maySettle(price, &refused.Verdict, left) {
+		held := left > 0 && c.turn.isHeld()
+		if held || left > 0 && l.maySettle(price, &refused.Verdict, left) {
 			d := jittered(min(pause, refused.RetryAfter, left), left)
 			pause, woken = min(2*pause, lastPause), false
-			if lacksSlot(&refused.Verdict, price.charges) {
+			switch {
+			case held:
+				d, pause = min(c.turn.pause(), left), firstPause
+			case lacksSlot(&refused.Verdict, price.charges):
 				pause = min(pause, slotPause)
+			case c.turn != nil:
+				pause = min(pause, lastTurn)
 			}
 			if l.line.asksAt(w, &nextAsk{at: now.Add(d), told: refused, soon: now}, now) {
 				var err error
@@ -131,11 +157,26 @@ func (l *Ledger) waitInLine(ctx context.Context, c Call, w *waiter, price *price
 		}
 		d := jittered(refused.RetryAfter, left)
 		if l.line.asksAt(w, &nextAsk{at: now.Add(d), told: refused}, now) {
-			if _, err := l.sleepUnlessFreed(ctx, w, d); err != nil {
+			if err := l.sleepInTurn(ctx, w, c.turn, d); err != nil {
 				return nil, err
 			}
 		}
 		refused = nil
+	}
+}
+
+// sleepInTurn sleeps until units come back, and shows the call's ticket meanwhile.
+func (l *Ledger) sleepInTurn(ctx context.Context, w *waiter, t *turn, d time.Duration) error {
+	for {
+		step := d
+		if t != nil {
+			t.shows(ctx, l, d)
+			step = min(d, t.ask.Life()/4)
+		}
+		woken, err := l.sleepUnlessFreed(ctx, w, step)
+		if d -= step; err != nil || woken || d <= 0 {
+			return err
+		}
 	}
 }
 

@@ -93,6 +93,7 @@ func Run(t *testing.T, h Harness) {
 		{"limits_of_keys", testLimits},
 		{"notes", testNotes},
 		{"learned", testLearned},
+		{"turns", testTurns},
 		{"every_process", testShare},
 		{"restart", testRestart},
 		{"patience", testPatience},

@@ -1,0 +1,229 @@
+// Package fair says whose turn it is among callers of several processes that wait for the same units.
+// It is start-time fair queueing: each flow (a job, a token, a process) has a clock that moves on by
+// what its calls take, as a share of the limit, and a call may be asked for while its flow is
+// hardly ahead of the one that is furthest behind. A heavy call is so passed by little, and nobody
+// waits for ever.
+//
+// It has no clock, no store and no lock of its own: a [State] is changed, and is kept by others.
+// It only holds calls back. Whether units are left, the store decides.
+package fair
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+const (
+	// Quiet is how long nobody has waited when a line is forgotten.
+	Quiet = time.Minute
+	// life is how long a ticket counts after its caller has shown it last, or a part of the time for which
+	// the caller waits, if that is longer. A caller shows it more often.
+	life     = 2 * time.Second
+	lifePart = 30
+	// Lead is by how much of the limit a flow may be ahead of another one that waits.
+	Lead = 0.02
+	// leadTime is for how long a flow may be ahead, if that is more: of a short window.
+	leadTime = 1200 * time.Millisecond
+	// mostAhead is by how much of the limit a flow that took more is held back at most.
+	mostAhead = 1.0
+	// MostTickets bounds the callers in a line. Others wait until there is room.
+	MostTickets = 64
+	// shortest is the shortest time after which a caller that is held back is told to come again.
+	shortest = 25 * time.Millisecond
+	// mostFlows bounds the clocks that are kept.
+	mostFlows = 128
+)
+
+// State is the line of an account. Its zero value is a line in which nobody has waited.
+type State struct {
+	Virtual float64        `json:"virtual,omitempty"` // where a flow begins that was not here
+	Warm    window.Instant `json:"warm,omitempty"`    // when somebody waited last
+	Flows   []Flow         `json:"flows,omitempty"`
+	Tickets []Ticket       `json:"tickets,omitempty"`
+}
+
+// Flow is what a flow has taken.
+type Flow struct {
+	Name  string         `json:"name"`
+	Clock float64        `json:"clock"`
+	Seen  window.Instant `json:"seen"`
+}
+
+// Ticket is a caller that waits, or one that asks.
+type Ticket struct {
+	ID    string         `json:"id"` // of the caller
+	Flow  string         `json:"flow"`
+	Tag   float64        `json:"tag"`
+	Since window.Instant `json:"since"`
+	Seen  window.Instant `json:"seen"`
+	Dies  window.Instant `json:"dies"` // unless it is shown again
+	Pools []string       `json:"pools"`
+	Share float64        `json:"share"` // of the limit of the pool that it takes most of
+	Units int64          `json:"units"` // of that pool
+}
+
+// Ask is a caller's question.
+type Ask struct {
+	Ticket
+	Stays bool          // it waits, and leaves its ticket
+	Per   time.Duration // of the window in which it takes the largest share
+	Wait  time.Duration // how long it waits for units, if that is known
+}
+
+// Answer is what it is told.
+type Answer struct {
+	Held  bool          // others come first
+	Ahead int           // callers that come first
+	Due   time.Duration // if it is held: when its turn is likely to come
+}
+
+// Ask says whether a caller may ask the store. The caller leaves its ticket if it waits.
+func (s *State) Ask(a *Ask, now window.Instant) (answer Answer) {
+	s.sweep(now)
+	own := slices.IndexFunc(s.Tickets, func(t Ticket) bool { return t.ID == a.ID })
+	a.Tag, a.Since, a.Seen, a.Dies = s.tag(a.Flow), now, now, now.Add(a.Life())
+	if own >= 0 {
+		a.Tag, a.Since = s.Tickets[own].Tag, s.Tickets[own].Since
+	}
+	least, flows := math.Inf(1), 1
+	for i := range s.Tickets {
+		t := &s.Tickets[i]
+		if i == own || !t.meets(a.Pools) {
+			continue
+		}
+		if t.Tag < a.Tag || t.Tag == a.Tag && t.Since < a.Since {
+			answer.Ahead++
+		}
+		least = min(least, t.Tag)
+		if t.Flow != a.Flow && !slices.ContainsFunc(s.Tickets[:i], func(o Ticket) bool { return o.Flow == t.Flow }) {
+			flows++
+		}
+	}
+	lead := a.lead()
+	full := own < 0 && len(s.Tickets) >= MostTickets
+	if over := a.Tag - least - lead; over > 0 || full {
+		answer.Held = true
+		answer.Due = max(time.Duration(min(max(over, lead)*float64(flows), 1)*float64(a.Per)), shortest)
+	}
+	if a.Stays {
+		s.Warm = now
+		switch {
+		case own >= 0:
+			s.Tickets[own] = a.Ticket
+		case !full:
+			s.Tickets = append(s.Tickets, a.Ticket)
+		}
+	}
+	return answer
+}
+
+// Shows reports whether a ticket was shown so long ago that its caller must show it again.
+func (s *State) Shows(id string, now window.Instant) bool {
+	i := slices.IndexFunc(s.Tickets, func(t Ticket) bool { return t.ID == id })
+	return i < 0 || now.Sub(s.Tickets[i].Seen).Abs() > life/4
+}
+
+// Life is how long the ticket counts if it is not shown again.
+func (a *Ask) Life() time.Duration { return max(life, a.Wait/lifePart) }
+
+// lead is by how much of the limit the flow may be ahead.
+func (a *Ask) lead() float64 {
+	if a.Per <= 0 {
+		return mostAhead
+	}
+	return min(max(Lead, leadTime.Seconds()/a.Per.Seconds()), mostAhead)
+}
+
+// Took notes that a flow has got a share of the limit, or 0 if it has asked and got nothing.
+func (s *State) Took(flow string, share float64, now window.Instant) {
+	s.sweep(now)
+	tag := s.tag(flow)
+	s.move(flow, tag+share, now)
+	if share == 0 {
+		return
+	}
+	// A flow that has just been here keeps its place while none of its callers has a ticket.
+	for i := range s.Tickets {
+		tag = min(tag, s.Tickets[i].Tag)
+	}
+	for i := range s.Flows {
+		if now.Sub(s.Flows[i].Seen) <= life {
+			tag = min(tag, s.Flows[i].Clock)
+		}
+	}
+	s.Virtual = max(s.Virtual, tag)
+}
+
+// Corrected notes that calls of a flow took more than it was said, or less.
+func (s *State) Corrected(flow string, share float64, now window.Instant) {
+	if i := s.flow(flow); i >= 0 {
+		s.move(flow, s.Flows[i].Clock+share, now)
+	}
+}
+
+// Leave takes a caller out of the line that waits no longer.
+func (s *State) Leave(id string) {
+	s.Tickets = slices.DeleteFunc(s.Tickets, func(t Ticket) bool { return t.ID == id })
+}
+
+// Idle reports whether nobody has waited for so long that the line need not be kept.
+func (s *State) Idle(now window.Instant) bool { return now.Sub(s.Warm).Abs() > Quiet }
+
+// Waiting returns who waits, in the order in which their turn comes.
+func (s *State) Waiting(now window.Instant) []Ticket {
+	c := State{Warm: s.Warm, Tickets: slices.Clone(s.Tickets)}
+	c.sweep(now)
+	slices.SortFunc(c.Tickets, func(a, b Ticket) int { return cmp.Or(cmp.Compare(a.Tag, b.Tag), cmp.Compare(a.Since, b.Since)) })
+	return c.Tickets
+}
+
+// Clone returns a copy that shares nothing with s.
+func (s *State) Clone() State {
+	c := *s
+	c.Flows, c.Tickets = slices.Clone(s.Flows), slices.Clone(s.Tickets)
+	return c
+}
+
+// sweep forgets callers that have not shown their tickets, and all after a quiet time. A clock that was
+// set does that, too: what it forgets is order, and no units.
+func (s *State) sweep(now window.Instant) {
+	if s.Idle(now) {
+		*s = State{}
+	}
+	s.Tickets = slices.DeleteFunc(s.Tickets, func(t Ticket) bool { return now > t.Dies || t.Seen.Sub(now) > life })
+}
+
+// tag is where the next call of a flow stands.
+func (s *State) tag(flow string) float64 {
+	if i := s.flow(flow); i >= 0 {
+		return min(max(s.Virtual, s.Flows[i].Clock), s.Virtual+mostAhead)
+	}
+	return s.Virtual
+}
+
+func (s *State) flow(name string) int {
+	return slices.IndexFunc(s.Flows, func(f Flow) bool { return f.Name == name })
+}
+
+// move sets the clock of a flow. Clocks that say nothing more, and the oldest of too many, are forgotten.
+func (s *State) move(flow string, clock float64, now window.Instant) {
+	if i := s.flow(flow); i >= 0 {
+		s.Flows[i].Clock, s.Flows[i].Seen = clock, now
+		return
+	}
+	s.Flows = slices.DeleteFunc(s.Flows, func(f Flow) bool { return f.Clock < s.Virtual && now.Sub(f.Seen).Abs() > life })
+	if len(s.Flows) >= mostFlows {
+		oldest := slices.MinFunc(s.Flows, func(a, b Flow) int { return cmp.Compare(a.Seen, b.Seen) })
+		s.Flows = slices.DeleteFunc(s.Flows, func(f Flow) bool { return f.Name == oldest.Name })
+	}
+	s.Flows = append(s.Flows, Flow{flow, clock, now})
+}
+
+// meets reports whether a ticket is for one of the pools.
+func (t *Ticket) meets(pools []string) bool {
+	return slices.ContainsFunc(t.Pools, func(p string) bool { return slices.Contains(pools, p) })
+}

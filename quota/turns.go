@@ -1,0 +1,513 @@
+package quota
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/fair"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// While calls wait for the units of an account, all processes take turns, by package fair. The line is a
+// note of the store. A call looks at it before it asks the store, and is held back if its flow is ahead
+// of others that wait. Whether units are left, the store decides, as always: a line that is late or
+// lost costs order, and no units.
+//
+// While nobody waits, no call looks at a line. A process learns that others wait if a call of its own is
+// refused, or a pool is nearly used up: then it looks in the background, once a second at most.
+
+const (
+	// turnsFresh is how old what is known of a line may be if a call is held back by it.
+	turnsFresh = 20 * time.Millisecond
+	// turnsDelay is how long what calls have taken waits at most before it is written.
+	turnsDelay = 50 * time.Millisecond
+	// lastTurn is how long a call that is held back pauses at most before it looks again.
+	lastTurn = 500 * time.Millisecond
+	// peekEvery is how often a process looks whether others wait.
+	peekEvery = time.Second
+	// nearlyUsed is which part of its limit a pool has left that is nearly used up: an eighth.
+	nearlyUsed = 8
+	// mostTaken bounds the calls that are remembered until they are settled.
+	mostTaken = 4096
+)
+
+// turns are the lines of all accounts in which somebody waits.
+type turns struct {
+	keeper NoteKeeper   // nil: the store keeps no notes, so processes do not take turns
+	none   atomic.Bool  // the store has said that it keeps none
+	warm   atomic.Int64 // lines
+	mu     sync.Mutex
+	lines  map[accountKey]*turnLine
+	peeked map[accountKey]time.Time // by the machine's clock
+}
+
+// turnLine is the line of an account.
+type turnLine struct {
+	account accountKey
+	turn    chan struct{} // one change of the note at a time
+
+	// Who has the turn may use these.
+	state   fair.State
+	version int64
+	read    time.Time // when the note was read or written last, by the ledger's clock; zero: never
+
+	mu    sync.Mutex
+	ahead time.Duration // the store's clock minus the ledger's
+	news  news
+	timer *time.Timer      // writes the news
+	taken map[string]taken // calls that are not settled, by their ids
+}
+
+// news is what the note does not have yet.
+type news struct {
+	took map[string]float64 // by flow: shares of the limit; 0 for one that asked, and got nothing
+	back map[string]float64 // by flow: what settled calls took more, and if negative, gave back
+	left []string           // the tickets of calls that wait no longer
+}
+
+// taken is what a call has taken, until it is settled.
+type taken struct {
+	flow    string
+	charges []Charge
+}
+
+// turn is that of a call in the line of its account.
+type turn struct {
+	ask   fair.Ask
+	line  *turnLine // in which its ticket may be; nil if in none
+	held  bool      // it was held back when it asked last
+	ahead int       // how many calls come first
+}
+
+// turnOf returns the turn of a call; nil if it takes no units for which others wait in a line: its pools are
+// counted in blocks by each process, or count calls in flight, or their limit is learned.
+func (l *Ledger) turnOf(c *Call, p *price) *turn {
+	if !l.turns.can() || len(p.charges) == 0 || p.learns || c.Family != "" || l.observes(c) || p.charges[0].Pool.Upstream == book.Budgets {
+		return nil
+	}
+	t := &turn{}
+	for i := range p.charges {
+		charge := &p.charges[i]
+		if charge.Units == 0 || charge.Lease != (Lease{}) || charge.Windows[0].Spec.InFlight() {
+			continue
+		}
+		t.ask.Pools = append(t.ask.Pools, charge.Pool.inAccount())
+		if share, per := shareOf(charge, charge.Units); share >= t.ask.Share {
+			t.ask.Share, t.ask.Per, t.ask.Units = share, per, charge.Units
+		}
+	}
+	if len(t.ask.Pools) == 0 {
+		return nil
+	}
+	switch { // each token, each job and each process has its turns
+	case c.Job != "":
+		t.ask.Flow = pageKey(book.CallerOf(c.Job))
+	case c.Owner != "":
+		t.ask.Flow = c.Owner
+	default:
+		t.ask.Flow = "process " + l.ids.prefix[:6]
+	}
+	return t
+}
+
+// inAccount names a pool among those of its account.
+func (p Pool) inAccount() string {
+	if p.Key == "" {
+		return p.Name
+	}
+	return p.Name + " " + p.Key
+}
+
+// shareOf returns which part of a limit units are, in the window where that is most.
+func shareOf(c *Charge, units int64) (share float64, per time.Duration) {
+	for i := range c.Windows {
+		w := &c.Windows[i]
+		if one := float64(units) / float64(max(w.Limit, 1)); i == 0 || one > share {
+			share, per = one, w.Spec.Length()
+		}
+	}
+	return share, per
+}
+
+// can reports whether processes take turns.
+func (t *turns) can() bool { return t.keeper != nil && !t.none.Load() }
+
+// open returns the line of an account, in which a call waits.
+func (t *turns) open(of accountKey) *turnLine {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	line := t.lines[of]
+	if line == nil {
+		line = &turnLine{account: of, turn: make(chan struct{}, 1), taken: make(map[string]taken)}
+		if t.lines == nil {
+			t.lines = make(map[accountKey]*turnLine)
+		}
+		t.lines[of] = line
+		t.warm.Add(1)
+	}
+	return line
+}
+
+// line returns the line of an account; nil if nobody has waited for long.
+func (t *turns) line(of accountKey) *turnLine {
+	if t.warm.Load() == 0 {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.lines[of]
+}
+
+// close forgets a line in which nobody has waited for long.
+func (t *turns) close(line *turnLine) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.lines[line.account] == line {
+		delete(t.lines, line.account)
+		t.warm.Add(-1)
+	}
+}
+
+// swap changes the note of a line, or reads it if the version is -1.
+func (t *turns) swap(ctx context.Context, of accountKey, version int64, text string) (Note, bool, error) {
+	n, done, err := t.keeper.SwapNote(ctx, "line "+of.upstream+"@"+of.account, version, text)
+	if errors.Is(err, ErrNoNotes) {
+		t.none.Store(true)
+	}
+	return n, done, err
+}
+
+// readLine reads a note. One that cannot be read was written by hand, or by a version to come.
+func readLine(n Note) (s fair.State) {
+	if err := json.Unmarshal([]byte(n.Text), &s); err != nil {
+		return fair.State{}
+	}
+	return s
+}
+
+// takesTurn returns the refusal of a call that is held back, and nil for one that may ask the store. If the line
+// cannot be read, the store is asked, and says why.
+func (l *Ledger) takesTurn(ctx context.Context, id string, charges []Charge, t *turn) *Verdict {
+	t.held, t.ahead, t.ask.Wait = false, 0, 0
+	first := &charges[0]
+	if t.line = l.turns.line(first.account()); t.line == nil {
+		return nil
+	}
+	if t.ask.ID == "" {
+		t.ask.ID = l.ids.next()
+	}
+	var told fair.Answer
+	idle := false
+	err := t.line.change(ctx, l, func(s *fair.State, now window.Instant) bool {
+		idle = !t.ask.Stays && s.Idle(now)
+		shows := t.ask.Stays && s.Shows(t.ask.ID, now)
+		told = s.Ask(&t.ask, now)
+		return shows
+	})
+	if idle {
+		l.turns.close(t.line)
+		t.line = nil
+	}
+	if err != nil || !told.Held {
+		return nil
+	}
+	t.held, t.ahead = true, told.Ahead
+	t.asked(l)
+	now := l.now()
+	v := &Verdict{
+		ID: id, Pool: first.Pool, Window: first.Windows[0].Name, Units: first.Units, Limit: first.Windows[0].Limit, At: now,
+		RetryAfter: told.Due, RetryAt: now.Add(told.Due), ResetAt: now.Add(told.Due), Reason: "1 call of others comes first",
+	}
+	if told.Ahead != 1 {
+		v.Reason = fmt.Sprintf("%d calls of others come first", told.Ahead)
+	}
+	return v
+}
+
+func (c *Charge) account() accountKey {
+	return accountKey{upstream: c.Pool.Upstream, account: c.Pool.Account}
+}
+
+// hadTurn notes the store's answer to a call.
+func (l *Ledger) hadTurn(t *turn, v *Verdict, charges []Charge) {
+	switch {
+	case t.line == nil || v.Repeat:
+	case !v.Allowed:
+		t.asked(l)
+	default:
+		t.line.note(l, func(n *news) {
+			n.took[t.ask.Flow] += t.ask.Share
+			n.left = append(n.left, t.ask.ID)
+			if len(t.line.taken) >= mostTaken { // callers that never settle
+				clear(t.line.taken)
+			}
+			t.line.taken[v.ID] = taken{t.ask.Flow, charges}
+		})
+		t.line = nil
+	}
+}
+
+// asked notes that a call has got nothing that does not wait, so that its flow keeps its place.
+func (t *turn) asked(l *Ledger) {
+	if t.line != nil && !t.ask.Stays {
+		t.line.note(l, func(n *news) { n.took[t.ask.Flow] += 0 })
+	}
+}
+
+// leave takes a call out of line that waits no longer.
+func (t *turn) leave(l *Ledger) {
+	if t != nil && t.line != nil {
+		t.line.note(l, func(n *news) { n.left = append(n.left, t.ask.ID) })
+		t.line = nil
+	}
+}
+
+// shows shows the ticket of a call that waits for units so long. If that fails, others do not wait for it.
+func (t *turn) shows(ctx context.Context, l *Ledger, d time.Duration) {
+	if t.ask.ID == "" {
+		t.ask.ID = l.ids.next()
+	}
+	t.ask.Wait = d
+	_ = t.line.change(ctx, l, func(s *fair.State, now window.Instant) bool {
+		shows := s.Shows(t.ask.ID, now)
+		s.Ask(&t.ask, now)
+		return shows
+	})
+}
+
+// isHeld reports whether the call was held back when it asked last.
+func (t *turn) isHeld() bool { return t != nil && t.held }
+
+// pause is how long a call that is held back sleeps before it asks again.
+func (t *turn) pause() time.Duration { return min(firstPause*time.Duration(1+t.ahead), lastTurn) }
+
+// settled notes what a call has really taken.
+func (t *turns) settled(l *Ledger, of Token, units Units) {
+	line := t.line(accountKey{upstream: of.Upstream, account: of.Account})
+	if line == nil {
+		return
+	}
+	line.note(l, func(n *news) {
+		c, known := line.taken[of.ID]
+		delete(line.taken, of.ID)
+		was, is := 0.0, 0.0
+		for i := range c.charges {
+			charge := &c.charges[i]
+			share, _ := shareOf(charge, charge.Units)
+			was = max(was, share)
+			share, _ = shareOf(charge, units[chargeName(charge.Pool)])
+			is = max(is, share)
+		}
+		if known && was != is {
+			n.back[c.flow] += is - was
+		}
+	})
+}
+
+// note notes news, which go along with the next question, or are written a moment later.
+func (t *turnLine) note(l *Ledger, add func(*news)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.news.took == nil {
+		t.news = news{took: make(map[string]float64), back: make(map[string]float64)}
+	}
+	add(&t.news)
+	if len(t.news.took)+len(t.news.left) > mostTaken { // the ledger has been down for long
+		t.news = news{}
+	}
+	if t.timer == nil && !t.news.none() {
+		t.timer = time.AfterFunc(turnsDelay, func() { t.write(l) })
+	}
+}
+
+func (n *news) none() bool { return len(n.took)+len(n.back)+len(n.left) == 0 }
+
+// add adds other news.
+func (n *news) add(other news) {
+	for flow, share := range other.took {
+		n.took[flow] += share
+	}
+	for flow, share := range other.back {
+		n.back[flow] += share
+	}
+	n.left = append(n.left, other.left...)
+}
+
+// tell tells a state the news.
+func (n *news) tell(s *fair.State, now window.Instant) {
+	for flow, share := range n.took {
+		s.Took(flow, share, now)
+	}
+	for flow, share := range n.back {
+		s.Corrected(flow, share, now)
+	}
+	for _, id := range n.left {
+		s.Leave(id)
+	}
+}
+
+// write writes the news. If that fails, it is tried again a moment later, or with the next question.
+func (t *turnLine) write(l *Ledger) {
+	ctx, cancel := context.WithTimeout(context.Background(), l.timeout)
+	defer cancel()
+	t.mu.Lock()
+	t.timer = nil
+	t.mu.Unlock()
+	_ = t.change(ctx, l, func(*fair.State, window.Instant) bool { return false })
+}
+
+// writeTurns writes all news.
+func (l *Ledger) writeTurns(ctx context.Context) error {
+	l.turns.mu.Lock()
+	all := slices.Collect(maps.Values(l.turns.lines))
+	l.turns.mu.Unlock()
+	for _, line := range all {
+		err := line.change(ctx, l, func(*fair.State, window.Instant) bool { return false })
+		if err != nil && !errors.Is(err, ErrNoNotes) {
+			return l.storeError(ctx, "write who waits for "+line.account.upstream+"@"+line.account.account, err)
+		}
+	}
+	return nil
+}
+
+// change changes the line, and tells it the news. Do says whether it has changed the state so that it must be
+// written; it may be called several times.
+func (t *turnLine) change(ctx context.Context, l *Ledger, do func(*fair.State, window.Instant) bool) (err error) {
+	select {
+	case t.turn <- struct{}{}:
+		defer func() { <-t.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.timeout) // so that nobody keeps the turn for ever
+	defer cancel()
+	t.mu.Lock()
+	untold, ahead := t.news, t.ahead
+	t.news = news{}
+	t.mu.Unlock()
+	defer func() {
+		if err != nil && !untold.none() {
+			t.note(l, func(n *news) { n.add(untold) })
+		}
+	}()
+	for range mostSwaps {
+		if t.read.IsZero() {
+			if err := t.reads(ctx, l); err != nil {
+				return err
+			}
+			continue
+		}
+		now := l.clock.Now()
+		s, at := t.state.Clone(), window.At(now.Add(ahead))
+		untold.tell(&s, at)
+		write := do(&s, at) || !untold.none() && !s.Idle(at)
+		if !write {
+			if now.Sub(t.read).Abs() <= turnsFresh {
+				return nil
+			}
+			t.read = time.Time{}
+			continue
+		}
+		text, err := json.Marshal(&s)
+		if err != nil {
+			return err
+		}
+		n, swapped, err := l.turns.swap(ctx, t.account, t.version, string(text))
+		if err != nil {
+			t.read = time.Time{}
+			return err
+		}
+		t.saw(n, l.clock.Now())
+		if swapped {
+			return nil
+		}
+	}
+	return errors.New("others have changed the line each time")
+}
+
+// reads reads the note.
+func (t *turnLine) reads(ctx context.Context, l *Ledger) error {
+	n, _, err := l.turns.swap(ctx, t.account, -1, "")
+	if err == nil {
+		t.saw(n, l.clock.Now())
+	}
+	return err
+}
+
+// saw takes what a note says.
+func (t *turnLine) saw(n Note, now time.Time) {
+	t.state, t.version, t.read = readLine(n), n.Version, now
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ahead = n.Now.Sub(now)
+}
+
+// peek looks in the background whether others wait, if a pool is nearly used up.
+func (l *Ledger) peek(v *Verdict) {
+	t := &l.turns
+	if !t.can() || v.Blocked || v.Allowed && v.Remaining > v.Limit/nearlyUsed {
+		return
+	}
+	of, now := accountKey{upstream: v.Pool.Upstream, account: v.Pool.Account}, SystemClock{}.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if last, looked := t.peeked[of]; t.lines[of] != nil || looked && now.Sub(last).Abs() < peekEvery {
+		return
+	}
+	if t.peeked == nil || len(t.peeked) >= mostTaken {
+		t.peeked = make(map[accountKey]time.Time)
+	}
+	t.peeked[of] = now
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), peekEvery)
+		defer cancel()
+		n, _, err := t.swap(ctx, of, -1, "")
+		if s := readLine(n); err == nil && !s.Idle(window.At(n.Now)) { // else the next call meets the same fault
+			t.open(of)
+		}
+	}()
+}
+
+// Waiting is a call that waits for units.
+type Waiting struct {
+	Flow  string   // whose it is: the name of a job or a token, or "process k3d9ab"
+	Pools []string // whose units it waits for
+	Units int64    // of the pool of which it takes the largest part
+	Since time.Time
+}
+
+// Waiting returns which calls wait for the units of an account, in the order of their turns. Of the calls of
+// one flow in one process it has the first.
+func (v View) Waiting(ctx context.Context, upstream, account string) ([]Waiting, error) {
+	l := v.ledger
+	if l.current() == nil {
+		return nil, errNotMade
+	}
+	if !l.turns.can() {
+		return nil, nil
+	}
+	if account == "" {
+		account = DefaultAccount
+	}
+	n, _, err := l.turns.swap(ctx, accountKey{upstream: upstream, account: account}, -1, "")
+	switch {
+	case errors.Is(err, ErrNoNotes):
+		return nil, nil
+	case err != nil:
+		return nil, l.storeError(ctx, "read who waits for "+upstream+"@"+account, err)
+	}
+	s := readLine(n)
+	var all []Waiting
+	for _, t := range s.Waiting(window.At(n.Now)) {
+		all = append(all, Waiting{t.Flow, t.Pools, t.Units, t.Since.Time()})
+	}
+	return all, nil
+}
