@@ -28,7 +28,7 @@ const (
 	Lead = 0.02
 	// leadTime is for how long a flow may be ahead, if that is more: of a short window.
 	leadTime = 1200 * time.Millisecond
-	// mostAhead is by how much of the limit a flow that took more is held back at most.
+	// mostAhead is by how much of the limit a flow can be ahead, however much it took.
 	mostAhead = 1.0
 	// MostTickets bounds the callers in a line. Others wait until there is room.
 	MostTickets = 64
@@ -92,7 +92,7 @@ func (s *State) Ask(a *Ask, now window.Instant) (answer Answer) {
 	least, flows := math.Inf(1), 1
 	for i := range s.Tickets {
 		t := &s.Tickets[i]
-		if i == own || !t.meets(a.Pools) {
+		if i == own || t.dead(now) || !t.meets(a.Pools) {
 			continue
 		}
 		if t.Tag < a.Tag || t.Tag == a.Tag && t.Since < a.Since {
@@ -104,7 +104,7 @@ func (s *State) Ask(a *Ask, now window.Instant) (answer Answer) {
 		}
 	}
 	lead := a.lead()
-	full := own < 0 && len(s.Tickets) >= MostTickets
+	full := own < 0 && len(s.Tickets) >= MostTickets && !s.drop(now)
 	if over := a.Tag - least - lead; over > 0 || full {
 		answer.Held = true
 		answer.Due = max(time.Duration(min(max(over, lead)*float64(flows), 1)*float64(a.Per)), shortest)
@@ -148,7 +148,9 @@ func (s *State) Took(flow string, share float64, now window.Instant) {
 	}
 	// A flow that has just been here keeps its place while none of its callers has a ticket.
 	for i := range s.Tickets {
-		tag = min(tag, s.Tickets[i].Tag)
+		if t := &s.Tickets[i]; !t.dead(now) {
+			tag = min(tag, t.Tag)
+		}
 	}
 	for i := range s.Flows {
 		if now.Sub(s.Flows[i].Seen) <= life {
@@ -175,8 +177,8 @@ func (s *State) Idle(now window.Instant) bool { return now.Sub(s.Warm).Abs() > Q
 
 // Waiting returns who waits, in the order in which their turn comes.
 func (s *State) Waiting(now window.Instant) []Ticket {
-	c := State{Warm: s.Warm, Tickets: slices.Clone(s.Tickets)}
-	c.sweep(now)
+	c := s.Clone()
+	c.Tickets = slices.DeleteFunc(c.Tickets, func(t Ticket) bool { return t.dead(now) })
 	slices.SortFunc(c.Tickets, func(a, b Ticket) int { return cmp.Or(cmp.Compare(a.Tag, b.Tag), cmp.Compare(a.Since, b.Since)) })
 	return c.Tickets
 }
@@ -188,19 +190,32 @@ func (s *State) Clone() State {
 	return c
 }
 
-// sweep forgets callers that have not shown their tickets, and all after a quiet time. A clock that was
-// set does that, too: what it forgets is order, and no units.
+// sweep forgets callers that have not shown their tickets for long, and all after a quiet time. A clock
+// that was set does that, too: what it forgets is order, and no units.
 func (s *State) sweep(now window.Instant) {
 	if s.Idle(now) {
 		*s = State{}
 	}
-	s.Tickets = slices.DeleteFunc(s.Tickets, func(t Ticket) bool { return now > t.Dies || t.Seen.Sub(now) > life })
+	s.Tickets = slices.DeleteFunc(s.Tickets, func(t Ticket) bool { return now > t.Dies.Add(Quiet) || t.Seen.Sub(now) > life })
 }
+
+// drop forgets the ticket of a caller that is dead, and reports whether there was one.
+func (s *State) drop(now window.Instant) bool {
+	i := slices.IndexFunc(s.Tickets, func(t Ticket) bool { return t.dead(now) })
+	if i >= 0 {
+		s.Tickets = slices.Delete(s.Tickets, i, i+1)
+	}
+	return i >= 0
+}
+
+// dead reports whether nobody waits for a caller, because it has not shown its ticket for too long. If it
+// comes back soon, it has its place again.
+func (t *Ticket) dead(now window.Instant) bool { return now > t.Dies || t.Seen.Sub(now) > life }
 
 // tag is where the next call of a flow stands.
 func (s *State) tag(flow string) float64 {
 	if i := s.flow(flow); i >= 0 {
-		return min(max(s.Virtual, s.Flows[i].Clock), s.Virtual+mostAhead)
+		return max(s.Virtual, s.Flows[i].Clock)
 	}
 	return s.Virtual
 }
@@ -211,6 +226,7 @@ func (s *State) flow(name string) int {
 
 // move sets the clock of a flow. Clocks that say nothing more, and the oldest of too many, are forgotten.
 func (s *State) move(flow string, clock float64, now window.Instant) {
+	clock = min(clock, s.Virtual+mostAhead)
 	if i := s.flow(flow); i >= 0 {
 		s.Flows[i].Clock, s.Flows[i].Seen = clock, now
 		return
