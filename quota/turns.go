@@ -207,8 +207,8 @@ func (l *Ledger) takesTurn(ctx context.Context, id string, charges []Charge, t *
 	var told fair.Answer
 	idle := false
 	err := t.line.change(ctx, l, func(s *fair.State, now window.Instant) bool {
-		idle = !t.ask.Stays && s.Idle(now)
-		shows := t.ask.Stays && s.Shows(t.ask.ID, now)
+		idle = !t.ask.Waits && s.Idle(now)
+		shows := t.ask.Stays && !idle && s.Shows(t.ask.ID, now)
 		told = s.Ask(&t.ask, now)
 		return shows
 	})

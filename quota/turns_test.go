@@ -3,9 +3,11 @@ package quota_test
 import (
 	"context"
 	"errors"
-	"fmt"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,7 +34,6 @@ type flow struct {
 	callers int
 	loops   bool // it does not wait, and asks again each 10 ms
 	units   float64
-	longest time.Duration // that a call has waited
 }
 
 // jain is Jain's index of fairness: 1 if all have had as much.
@@ -44,8 +45,8 @@ func jain(flows []*flow) float64 {
 	return sum * sum / float64(len(flows)) / squares
 }
 
-// use lets the flows of a process each use one pool for a time.
-func use(t *testing.T, flows []*flow, length time.Duration) {
+// use lets processes use one pool for a time, and returns the most units that it had.
+func use(t *testing.T, flows []*flow, length time.Duration) (most int64) {
 	b, err := book.Parse("costs.yaml", []byte(fairBook), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +64,6 @@ func use(t *testing.T, flows []*flow, length time.Duration) {
 		for range max(f.callers, 1) {
 			all.Go(func() {
 				for time.Now().Before(end) {
-					began := time.Now()
 					c := quota.Call{Upstream: "api", Method: f.method}
 					var r *quota.Reservation
 					var err error
@@ -83,7 +83,7 @@ func use(t *testing.T, flows []*flow, length time.Duration) {
 					}
 					units := r.Charges()["units"]
 					mu.Lock()
-					f.longest = max(f.longest, time.Since(began))
+					most = max(most, r.Used)
 					mu.Unlock()
 					time.Sleep(50*time.Millisecond + rand.N(100*time.Millisecond))
 					if f.method == "answer" {
@@ -102,33 +102,154 @@ func use(t *testing.T, flows []*flow, length time.Duration) {
 		}
 	}
 	all.Wait()
+	return most
 }
 
-func TestTurns(t *testing.T) {
-	for name, flows := range map[string][]flow{
-		"fixed":       {{method: "get", callers: 4}, {method: "get", callers: 4}, {method: "get", callers: 4}, {method: "get", callers: 4}},
-		"settled":     {{method: "answer", callers: 4}, {method: "answer", callers: 4}, {method: "answer", callers: 4}, {method: "answer", callers: 4}},
-		"heavy":       {{method: "heavy"}, {method: "get", callers: 4}, {method: "get", callers: 4}, {method: "get", callers: 4}},
-		"heavyanswer": {{method: "heavy"}, {method: "answer", callers: 4}, {method: "answer", callers: 4}, {method: "answer", callers: 4}},
-		"many":        {{method: "get"}, {method: "get", callers: 20}, {method: "get", callers: 4}, {method: "get", callers: 4}},
-		"loops":       {{method: "get", callers: 4, loops: true}, {method: "get", callers: 4}, {method: "get", callers: 4}, {method: "get", callers: 4, loops: true}},
-		"heavyloops":  {{method: "heavy"}, {method: "get", callers: 4, loops: true}, {method: "get", callers: 4}, {method: "get", callers: 4, loops: true}},
+// Processes that always want more get as much, whatever their calls cost, how many callers they have, and whether
+// they wait or ask again and again. What they took before anybody waited is not counted.
+func TestProcessesTakeTurns(t *testing.T) {
+	for name, test := range map[string]struct {
+		flows   []flow
+		index   float64 // of Jain, at least
+		poorest float64 // of an equal share, at least
+	}{
+		"one price":       {[]flow{{method: "get", callers: 4}, {method: "get", callers: 4}, {method: "get", callers: 4}, {method: "get", callers: 4}}, 0.99, 0.9},
+		"settled":         {[]flow{{method: "answer", callers: 4}, {method: "answer", callers: 4}, {method: "answer", callers: 4}, {method: "answer", callers: 4}}, 0.99, 0.9},
+		"a heavy one":     {[]flow{{method: "heavy"}, {method: "get", callers: 4}, {method: "get", callers: 4}, {method: "get", callers: 4}}, 0.99, 0.9},
+		"heavy, settled":  {[]flow{{method: "heavy"}, {method: "answer", callers: 4}, {method: "answer", callers: 4}, {method: "answer", callers: 4}}, 0.99, 0.9},
+		"many callers":    {[]flow{{method: "get", callers: 4}, {method: "get", callers: 20}, {method: "get", callers: 4}, {method: "get", callers: 4}}, 0.99, 0.9},
+		"some ask often":  {[]flow{{method: "get", callers: 4, loops: true}, {method: "get", callers: 4}, {method: "get", callers: 4}, {method: "get", callers: 4, loops: true}}, 0.99, 0.9},
+		"heavy and often": {[]flow{{method: "heavy"}, {method: "get", callers: 4, loops: true}, {method: "get", callers: 4}, {method: "get", callers: 4, loops: true}}, 0.75, 0.6},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var all []*flow
-				for _, f := range flows {
+				for _, f := range test.flows {
 					all = append(all, &f)
 				}
-				use(t, all, 5*time.Minute)
-				fmt.Printf("%-12s jain %.3f", name, jain(all))
-				sum := 0.0
+				used := use(t, all, 5*time.Minute)
+				sum, least := 0.0, math.Inf(1)
+				var units []float64
 				for _, f := range all {
-					sum += f.units
-					fmt.Printf(" %.0f(%s)", f.units, f.longest)
+					sum, least, units = sum+f.units, min(least, f.units), append(units, f.units)
 				}
-				fmt.Printf(" total %.3f\n", sum/60000/4)
+				if index, poorest := jain(all), least/sum*float64(len(all)); index < test.index || poorest < test.poorest {
+					t.Errorf("%.0f: an index of %.3f, want %.2f; the poorest has %.2f of its share, want %.2f", units, index, test.index, poorest, test.poorest)
+				}
+				if part := sum / 60000 / 4; part < 0.95 {
+					t.Errorf("%.3f of the limit is used, want 0.95", part)
+				}
+				if used > 60000 {
+					t.Errorf("%d of 60000 units are used", used)
+				}
 			})
 		})
 	}
+}
+
+// While nobody waits, no call reads or writes a note. A minute after the last one has waited, that is so again.
+func TestTurnsCostNothingWhileNobodyWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, err := book.Parse("costs.yaml", []byte(fairBook), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		store := &noted{Store: memstore.New(nil)}
+		l, err := quota.New(b, store, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls := func(many int, method string) {
+			t.Helper()
+			for range many {
+				if _, err := l.Wait(t.Context(), quota.Call{Method: method}, time.Hour); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := l.Reserve(t.Context(), quota.Call{Method: "get"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		calls(50, "get")
+		if n := store.swaps.Load(); n != 0 {
+			t.Errorf("%d notes were read or written while nobody waited", n)
+		}
+		calls(11, "heavy") // more than are left
+		if store.swaps.Load() == 0 {
+			t.Error("no note was written while a call waited")
+		}
+		time.Sleep(5 * time.Minute)
+		calls(1, "get")
+		synctest.Wait()
+		before := store.swaps.Load()
+		time.Sleep(5 * time.Minute)
+		calls(50, "get")
+		if n := store.swaps.Load() - before; n != 0 {
+			t.Errorf("%d notes were read or written after nobody has waited for long", n)
+		}
+	})
+}
+
+// noted counts the questions for notes.
+type noted struct {
+	*memstore.Store
+	swaps atomic.Int64
+}
+
+func (n *noted) SwapNote(ctx context.Context, name string, version int64, text string) (quota.Note, bool, error) {
+	n.swaps.Add(1)
+	return n.Store.SwapNote(ctx, name, version, text)
+}
+
+// A call that is held back says so, and its turn comes.
+func TestACallThatIsHeldBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, err := book.Parse("costs.yaml", []byte(fairBook), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := quota.New(b, memstore.New(nil), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Reserve(t.Context(), quota.Call{Method: "get"}); err != nil {
+			t.Fatal(err)
+		}
+		waits := make(chan error)
+		for range 10 { // the last one waits
+			go func() {
+				_, err := l.Wait(t.Context(), quota.Call{Job: "heavy", Method: "heavy"}, time.Hour)
+				waits <- err
+			}()
+		}
+		for range 9 {
+			if err := <-waits; err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		var refused *quota.RefusedError
+		for range 21 { // they are ahead after 1,200 units
+			if _, err = l.Reserve(t.Context(), quota.Call{Job: "light", Method: "get"}); err != nil {
+				break
+			}
+		}
+		if !errors.As(err, &refused) || refused.Reason != "1 call of others comes first" || refused.RetryAfter <= 0 || refused.RetryAfter > time.Minute {
+			t.Errorf("%v: %+v", err, refused)
+		}
+		if _, err := l.Wait(t.Context(), quota.Call{Job: "light", Method: "get"}, time.Second); !errors.As(err, &refused) || refused.Reason != "1 call of others comes first" {
+			t.Errorf("after waiting for a second: %v", err)
+		}
+		time.Sleep(time.Second) // it is written a moment later that a call waits no longer
+		all, err := l.View().Waiting(t.Context(), "api", "")
+		if err != nil || len(all) != 1 || all[0].Flow != "heavy" || all[0].Units != 6000 || !slices.Equal(all[0].Pools, []string{"units"}) {
+			t.Errorf("%+v %v", all, err)
+		}
+		if err := <-waits; err != nil {
+			t.Error(err)
+		}
+		if _, err := l.Reserve(t.Context(), quota.Call{Job: "light", Method: "get"}); err != nil {
+			t.Error("nobody waits any more:", err)
+		}
+	})
 }

@@ -71,6 +71,7 @@ func (l *Ledger) Wait(ctx context.Context, c Call, longest time.Duration) (*Rese
 		flow = l.inTurn(&c, price)
 	}
 	if c.turn != nil {
+		c.turn.ask.Waits = true
 		c.turn.line = l.turns.open(price.charges[0].account())
 	}
 	w := &waiter{until: until, came: came}
@@ -79,7 +80,7 @@ func (l *Ledger) Wait(ctx context.Context, c Call, longest time.Duration) (*Rese
 	return l.waitInLine(ctx, c, w, price, refused)
 }
 
-// inTurn makes a call wait for its turn among all processes, and returns its flow; "" if it has no turns.
+// inTurn lets a call take its turn among all processes, and returns its flow; "" if it has no turns.
 func (l *Ledger) inTurn(c *Call, p *price) (flow string) {
 	if c.turn = l.turnOf(c, p); c.turn == nil {
 		return ""

@@ -69,7 +69,8 @@ type Ticket struct {
 // Ask is a caller's question.
 type Ask struct {
 	Ticket
-	Stays bool          // it waits, and leaves its ticket
+	Stays bool          // it would wait, so it leaves its ticket
+	Waits bool          // it was refused before, and waits: so the line is kept
 	Per   time.Duration // of the window in which it takes the largest share
 	Wait  time.Duration // how long it waits for units, if that is known
 }
@@ -109,8 +110,10 @@ func (s *State) Ask(a *Ask, now window.Instant) (answer Answer) {
 		answer.Held = true
 		answer.Due = max(time.Duration(min(max(over, lead)*float64(flows), 1)*float64(a.Per)), shortest)
 	}
-	if a.Stays {
+	if a.Waits {
 		s.Warm = now
+	}
+	if a.Stays {
 		switch {
 		case own >= 0:
 			s.Tickets[own] = a.Ticket
