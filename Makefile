@@ -35,7 +35,7 @@ ALONE := $(ALONE)|/^(pages_that_disagree.*|small|bad_input.*|blocks_heal|counter
 ALONE := $(ALONE)|/^(book_revisions|default_precision|record.*|spend|names|families|members|keyed|restart|model|model_of_.*|clocks_that_swing)$$
 ALONE := $(ALONE)|^Test(KilledProcess|UpstreamIsNeverOver)
 
-.PHONY: help demo test test-main test-others fresh test-browser test-openapi attacks soak chaos acceptance lint fuzz bench bench-redis bench-members bench-sqlite bench-postgres bench-catalog bench-serve bench-proxy bench-lease bench-learn bench-grow mutants release release-test ways lines cover
+.PHONY: help demo test test-main test-others fresh test-browser test-openapi attacks soak chaos acceptance lint fuzz bench bench-redis bench-members bench-sqlite bench-postgres bench-catalog bench-serve bench-proxy bench-lease bench-fair bench-learn bench-grow mutants release release-test ways lines cover
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -135,6 +135,10 @@ bench-proxy: ## measure what ingestor proxy adds to calls, over loopback
 bench-lease: ## compare leased blocks with the plain store in Redis, with eight processes
 	.ci/need redis-server
 	cd bench && go run ./lease
+
+bench-fair: ## measure how eight processes share a pool that has too little; takes 20 minutes
+	.ci/need redis-server postgresql
+	cd bench && go run ./fair
 
 bench-learn: ## compare senders that do not know the limit, on a simulated clock; ARGS=-all runs all 750 cases
 	cd bench && go run ./learn $(ARGS)

@@ -476,38 +476,37 @@ func (l *Ledger) peek(v *Verdict) {
 	}()
 }
 
-// Waiting is a call that waits for units.
+// Waiting is the first call of a flow that waits for units, in one process.
 type Waiting struct {
-	Flow  string   // whose it is: the name of a job or a token, or "process k3d9ab"
-	Pools []string // whose units it waits for
-	Units int64    // of the pool of which it takes the largest part
+	Flow  string // whose it is: the name of a job or a token, or "process k3d9ab"
+	Units int64  // of the pool of which it takes the largest part
 	Since time.Time
+	pools []string
 }
 
-// Waiting returns which calls wait for the units of an account, in the order of their turns. Of the calls of
-// one flow in one process it has the first.
-func (v View) Waiting(ctx context.Context, upstream, account string) ([]Waiting, error) {
-	l := v.ledger
-	if l.current() == nil {
-		return nil, errNotMade
-	}
+// waiting returns who waits for the units of an account, in the order of their turns. If the line cannot be
+// read, nobody is known to wait.
+func (l *Ledger) waiting(ctx context.Context, of accountKey) (all []Waiting) {
 	if !l.turns.can() {
-		return nil, nil
+		return nil
 	}
-	if account == "" {
-		account = DefaultAccount
-	}
-	n, _, err := l.turns.swap(ctx, accountKey{upstream: upstream, account: account}, -1, "")
-	switch {
-	case errors.Is(err, ErrNoNotes):
-		return nil, nil
-	case err != nil:
-		return nil, l.storeError(ctx, "read who waits for "+upstream+"@"+account, err)
+	n, _, err := l.turns.swap(ctx, of, -1, "")
+	if err != nil {
+		return nil
 	}
 	s := readLine(n)
-	var all []Waiting
 	for _, t := range s.Waiting(window.At(n.Now)) {
-		all = append(all, Waiting{t.Flow, t.Pools, t.Units, t.Since.Time()})
+		all = append(all, Waiting{t.Flow, t.Units, t.Since.Time(), t.Pools})
 	}
-	return all, nil
+	return all
+}
+
+// waitingFor returns those who wait for a pool.
+func waitingFor(all []Waiting, pool Pool) (some []Waiting) {
+	for _, w := range all {
+		if slices.Contains(w.pools, pool.inAccount()) {
+			some = append(some, w)
+		}
+	}
+	return some
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -241,8 +240,8 @@ func TestACallThatIsHeldBack(t *testing.T) {
 			t.Errorf("after waiting for a second: %v", err)
 		}
 		time.Sleep(time.Second) // it is written a moment later that a call waits no longer
-		all, err := l.View().Waiting(t.Context(), "api", "")
-		if err != nil || len(all) != 1 || all[0].Flow != "heavy" || all[0].Units != 6000 || !slices.Equal(all[0].Pools, []string{"units"}) {
+		all, err := l.View().Usage(t.Context(), "api", "")
+		if err != nil || len(all) != 1 || len(all[0].Waiting) != 1 || all[0].Waiting[0].Flow != "heavy" || all[0].Waiting[0].Units != 6000 {
 			t.Errorf("%+v %v", all, err)
 		}
 		if err := <-waits; err != nil {

@@ -19,6 +19,7 @@ type Usage struct {
 	Allowances []WindowUsage // the windows, with their quota and headroom of the price book
 	Keys       int           // of a page of a keyed pool: how many keys the pool has
 	Learned    *Learned      // of a pool whose limit is learned; else nil
+	Waiting    []Waiting     // who waits for its units, in the order of their turns
 }
 
 // WindowUsage is one window of a pool, as ordinary callers see it. Its Spec says what kind
@@ -64,12 +65,15 @@ func (v View) Usage(ctx context.Context, upstream, account string) ([]Usage, err
 			}
 		}
 		charges, reported, _ := l.adoptLimits(ctx, p, charges, "", noProbes)
+		waiting := l.waiting(ctx, accountKey{upstream: key.upstream, account: key.account})
 		mark := l.shut.noted.Load()
 		read := func(c Charge, s PageState, reported []adopted) Usage {
 			if s.Blocked.IsZero() {
 				l.shut.opened(s.Pool, mark, s.Now)
 			}
-			return usage(s, p.windows(c.Pool), reported)
+			u := usage(s, p.windows(c.Pool), reported)
+			u.Waiting = waitingFor(waiting, c.Pool)
+			return u
 		}
 		states, err := l.store.Look(ctx, charges)
 		if err != nil {

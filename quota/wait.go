@@ -17,13 +17,17 @@ const maxJitter = 250 * time.Millisecond
 // It also returns at once any error that waiting does not help. If the context is
 // cancelled, it returns the context's error.
 //
-// Calls of a ledger that wait for the same pool, or the same member of a family, form
+// Calls of one job or owner that wait for the same pool, or the same member of a family, form
 // a line: first come, first served. Only the first asks the store. Each grant takes at
-// most two requests: one that says when to retry, and one that is granted. A call that
+// most two requests for units: one that says when to retry, and one that is granted. A call that
 // charges several pools stands in the line of each. A light call does not pass a heavy
 // one, because it would take units that the heavy one needs. Calls that share no pool
 // pass each other. A call whose time runs out before the first in line can be served is
 // refused at once.
+//
+// The first calls of all lines, in all processes that share the ledger, take turns, so that each
+// job, each owner, and each process whose calls have neither gets as many units while it waits. Package fair
+// says how. Calls of [Ledger.Reserve] are held back, too, while their job is ahead of one that waits.
 //
 // A call that waits for a slot, of a pool with in_flight, asks again after 25 ms, and then
 // less and less often, up to four times a second. If a call of this ledger ends, it asks at
@@ -33,7 +37,7 @@ const maxJitter = 250 * time.Millisecond
 // too late, it waits only while calls of this ledger are to be settled.
 //
 // If no call is waiting, a call asks the store at once. Reserve never waits in line, nor
-// does a call that draws from a [Hold]. Both may pass waiting calls.
+// does a call that draws from a [Hold], which may pass waiting calls.
 func (l *Ledger) Wait(ctx context.Context, c Call, longest time.Duration) (*Reservation, error) {
 	if l.current() == nil {
 		return nil, errNotMade

@@ -28,7 +28,7 @@ const processes = 8
 const (
 	wantIndex   = 0.95
 	wantPoorest = 0.6 // of its share
-	wantUsed    = 0.95
+	wantUsed    = 0.93
 )
 
 func main() {

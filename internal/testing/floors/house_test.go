@@ -54,7 +54,7 @@ var house = [][]string{
 	{"quota/storekit"},
 	{"quota"},
 	{"internal/content"},         // what a price book names in requests and answers
-	{"quota/book", "quota/pace"}, // pace: learns a limit from refusals; time is an argument
+	{"quota/book", "quota/pace", "quota/fair"}, // pace: learns a limit from refusals; fair: whose turn it is; time is an argument
 	{"quota/book/keys", "quota/book/builtin", "internal/strictyaml"}, // strictyaml: reads YAML that people write
 	{"quota/window"},
 	{"internal/testing/filetest"}, // the tests that every file of SQLite passes
@@ -76,10 +76,11 @@ const program = "cmd/ingestor/internal/"
 var tenants = map[string][]string{
 	"quota/window":    {},
 	"quota/pace":      {module + "/quota/window"},
+	"quota/fair":      {module + "/quota/window"},
 	"internal/svg":    {},
 	"quota/book":      {module + "/quota/window", module + "/quota/book/keys", module + "/internal/strictyaml", "github.com/goccy/go-yaml"},
 	"quota/book/keys": {module + "/quota/window"},
-	"quota":           {module + "/quota/book", module + "/quota/pace", module + "/quota/window", module + "/internal/stretch", module + "/internal/strictyaml", "github.com/goccy/go-yaml"},
+	"quota":           {module + "/quota/book", module + "/quota/fair", module + "/quota/pace", module + "/quota/window", module + "/internal/stretch", module + "/internal/strictyaml", "github.com/goccy/go-yaml"},
 	// A program with just a ledger in memory stays small: no client of Redis, no SQLite.
 	"quota/memstore": {module, "github.com/goccy/go-yaml"},
 	"quota/lease":    {module + "/quota", module + "/internal/stretch", module + "/internal/strictyaml", "github.com/goccy/go-yaml", "golang.org/x/sys/unix"},

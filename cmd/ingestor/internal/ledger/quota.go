@@ -118,6 +118,9 @@ func quotaTable(s *console.Sheet, pools []view.Pool) {
 		if p.Learned != nil {
 			s.Line("%s: %s.", p.Pool, p.Learned.Words())
 		}
+		if waits := p.Waits(); waits != "" {
+			s.Line("For %s wait, in this order: %s.", p.Pool, waits)
+		}
 		if p.Blocked != nil {
 			s.Line("\n%s", s.In(console.Bad, p.Pool+" "+view.Shut(p.BlockedBy)+" until "+console.Stamp(*p.Blocked)+" ("+console.Span(p.Blocked.Sub(p.LedgerAt))+"): "+console.Plain(p.Reason)))
 			s.Line("The block ends by itself. To end it now: ingestor quota unblock %s", p.Pool)

@@ -15,6 +15,7 @@ var (
 	bookRevision = gauge("headroom_book_revision", "The revision of the price book in use.")
 
 	poolBlocked      = gauge("headroom_pool_blocked", "Whether the pool is shut, by the upstream or by a person.", "upstream", "account", "pool")
+	poolWaiting      = gauge("headroom_pool_waiting", "Jobs, tokens and processes that wait for units of the pool.", "upstream", "account", "pool")
 	poolBlockedUntil = gauge("headroom_pool_blocked_until_timestamp_seconds", "When the block of the pool ends; 0 if it is open.", "upstream", "account", "pool")
 
 	windowUsed     = gauge("headroom_window_used_units", "Units that count in the window now.", "upstream", "account", "pool", "window")
@@ -57,6 +58,7 @@ func (r *readings) pool(u *quota.Usage) {
 	if u.Blocked.After(u.Now) {
 		blocked, until = 1, instant(u.Blocked)
 	}
+	r.add(poolWaiting, float64(len(u.Waiting)), of...)
 	r.add(poolBlocked, blocked, of...)
 	r.add(poolBlockedUntil, until, of...)
 	for _, w := range u.Allowances {

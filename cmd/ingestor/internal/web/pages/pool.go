@@ -21,6 +21,7 @@ type poolSection struct {
 	Line     *windowRow // the window of which the least is left
 	Windows  []windowRow
 	Grant    string        // the quota and the headroom, in words
+	Waits    string        // who waits for its units
 	Learned  string        // what was learned of its limit
 	Course   template.HTML // how that changed
 	Said     string        // what the upstream said when it blocked the pool
@@ -148,6 +149,9 @@ func (s *state) poolSection(u *quota.Usage, by grouping, v *verdict.Verdict) poo
 		if w.Reported > 0 {
 			p.Grant += "; the upstream reports " + view.Number(w.Reported)
 		}
+	}
+	if len(u.Waiting) > 0 {
+		p.Waits = view.Pools([]quota.Usage{*u})[0].Waits()
 	}
 	if u.Learned != nil {
 		p.Learned, p.Course = view.Pools([]quota.Usage{*u})[0].Learned.Words(), drawLearned(u.Learned)

@@ -20,7 +20,28 @@ type Pool struct {
 	Windows   []Window      `json:"windows"`
 	Keys      int           `json:"keys,omitempty"` // of a key of a pool: how many keys the pool has
 	Learned   *Learned      `json:"learned,omitempty"`
+	Waiting   []Waiting     `json:"waiting,omitempty"`
 	LedgerAt  time.Time     `json:"ledger_time"`
+}
+
+// Waiting is who waits for units of a pool.
+type Waiting struct {
+	Flow  string    `json:"flow"` // a job, a token, or "process k3d9ab"
+	Units int64     `json:"units"`
+	Since time.Time `json:"since"`
+}
+
+// Waits says who waits, or returns "".
+func (p *Pool) Waits() string {
+	const most = 5
+	var all []string
+	for _, w := range p.Waiting[:min(most, len(p.Waiting))] {
+		all = append(all, w.Flow+" ("+Amount(p.Pool, w.Units)+", for "+max(p.LedgerAt.Sub(w.Since), 0).Round(time.Second).String()+")")
+	}
+	if more := len(p.Waiting) - most; more > 0 {
+		all = append(all, Number(int64(more))+" more")
+	}
+	return strings.Join(all, ", ")
 }
 
 // Learned is what was learned of the limit of a pool.
@@ -106,6 +127,9 @@ func pool(u quota.Usage) Pool {
 		if !k.At.IsZero() {
 			p.Learned.MeasuredAt = Instant(k.At)
 		}
+	}
+	for _, w := range u.Waiting {
+		p.Waiting = append(p.Waiting, Waiting{Plain(w.Flow), w.Units, w.Since.UTC()})
 	}
 	for _, w := range u.Allowances {
 		v := Window{
