@@ -113,7 +113,7 @@ func (t *Transport) price(c *call, req *http.Request) error {
 	}
 	if plan := c.plan; plan != nil {
 		most := cmp.Or(c.upstream.RequestBuffer, book.DefaultRequestBuffer)
-		r := plan.Request.Read(content.Message{Header: req.Header, Query: req.URL.RawQuery, Path: c.segment, Call: c.name, Caller: book.CallerOf(c.caller.Job), Length: bodyLength(req), Most: most})
+		r := plan.Request.Read(content.Message{Header: req.Header, Query: req.URL.RawQuery, Path: c.match.Segment, Call: c.name, Caller: book.CallerOf(c.caller.Job), Length: bodyLength(req), Most: most})
 		if err := t.readBody(c, req, r, plan.Request, most); err != nil {
 			return err
 		}
@@ -144,9 +144,6 @@ func (t *Transport) price(c *call, req *http.Request) error {
 	}
 	return nil
 }
-
-// segment returns the {name} of the route that a call has taken.
-func (c *call) segment(name string) (string, bool) { return c.method.Segment(c.verb, c.path, name) }
 
 // bodyLength is the length of a request's body; -1 if it is not known.
 func bodyLength(req *http.Request) int64 {

@@ -17,6 +17,7 @@ import (
 
 // call describes a metered request.
 type call struct {
+	match    book.Match
 	upstream *book.Upstream
 	method   *book.Method // nil: it has no price
 	name     string       // of the method, or the verb and path of a call without a price
@@ -88,7 +89,7 @@ func (t *Transport) identify(req *http.Request) (*call, error) {
 	if match.Upstream == nil {
 		return nil, nil
 	}
-	c := &call{upstream: match.Upstream, method: match.Method, verb: verb, path: path, detour: detour, abroad: from != nil, caller: caller, req: req}
+	c := &call{match: match, upstream: match.Upstream, method: match.Method, verb: verb, path: path, detour: detour, abroad: from != nil, caller: caller, req: req}
 	c.facts = t.facts(costs, c)
 	plain, query, _ := strings.Cut(path, "?") // of a URL that is sent as it is
 	if c.method != nil {
