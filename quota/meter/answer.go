@@ -120,13 +120,11 @@ func (a *answer) wrap(resp *http.Response) {
 			a.reading = nil
 		}
 		resp.Body = &answerStream{a, body}
-	case io.WriterTo:
+	default:
 		if body == http.NoBody {
 			a.end(true)
 			return
 		}
-		resp.Body = &answerTo{a, body}
-	default:
 		resp.Body = a
 	}
 }
@@ -212,33 +210,4 @@ func (a *answer) end(eof bool) {
 type answerStream struct {
 	*answer
 	io.Writer
-}
-
-// answerTo is an answer whose base can write itself.
-type answerTo struct {
-	*answer
-	to io.WriterTo
-}
-
-// WriteTo implements [io.WriterTo].
-func (a *answerTo) WriteTo(w io.Writer) (int64, error) {
-	a.reads(true)
-	n, err := a.to.WriteTo(&both{w, a.answer})
-	a.reads(false)
-	if err == nil {
-		a.saw(nil, io.EOF)
-	}
-	return n, err
-}
-
-// both writes what an answer sees.
-type both struct {
-	io.Writer
-	a *answer
-}
-
-func (b *both) Write(p []byte) (int, error) {
-	n, err := b.Writer.Write(p)
-	b.a.saw(p[:min(max(n, 0), len(p))], nil)
-	return n, err
 }

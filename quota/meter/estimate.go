@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -156,9 +155,6 @@ func bodyLength(req *http.Request) int64 {
 	return -1
 }
 
-// chunks are for reading bodies.
-var chunks = sync.Pool{New: func() any { return new([16 << 10]byte) }}
-
 // readBody gives a reading the body of a request, if it needs it. All of it is read before
 // the call is sent, because a value may stand at its end, or stand there again. A body that
 // cannot be had again is kept, and sent from there.
@@ -199,18 +195,8 @@ func readAgain(req *http.Request, r *content.Reading) error {
 		return err
 	}
 	defer body.Close() //nolint:errcheck // nothing was written
-	chunk := chunks.Get().(*[16 << 10]byte)
-	defer chunks.Put(chunk)
-	for {
-		n, err := body.Read(chunk[:])
-		_, _ = r.Write(chunk[:n])
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
+	_, err = io.Copy(r, body)
+	return err
 }
 
 // firstKept is the most that is kept of a body before any of it has come.

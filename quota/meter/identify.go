@@ -305,20 +305,8 @@ func resumes(u *book.Upstream, req *http.Request) bool {
 
 // hasParam reports whether a query has a parameter.
 func hasParam(query, name string) bool {
-	for query != "" {
-		var part string
-		part, query, _ = strings.Cut(query, "&")
-		key, _, _ := strings.Cut(part, "=")
-		if key == name {
-			return true
-		}
-		if len(key) > len(name) && strings.IndexByte(key, '%') >= 0 {
-			if plain, err := url.QueryUnescape(key); err == nil && plain == name {
-				return true
-			}
-		}
-	}
-	return false
+	_, has := content.Param(query, name)
+	return has
 }
 
 // isBatch reports whether a request contains several calls.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -349,22 +350,52 @@ func (b *body) read(resp *http.Response) {
 	b.parse()
 }
 
-// parse reads the JSON of the text.
+// parse reads the JSON of the text, which may be incomplete.
 func (b *body) parse() {
 	b.reasons = nil
 	texts := map[string]string{} // error.message is the message of the error
-	members(b.text, func(m member) {
-		if m.name == "reason" {
-			b.reasons = append(b.reasons, m.text)
+	d := json.NewDecoder(bytes.NewReader(b.text))
+	// value reads the value of a member that is so deep in objects. Lists add no depth, and the
+	// objects in a list have the list's name.
+	var value func(depth int, of, name string, listed bool) error
+	value = func(depth int, of, name string, listed bool) error {
+		token, err := d.Token()
+		text, isText := token.(string)
+		switch {
+		case err != nil:
+			return err
+		case token == json.Delim('{'):
+			for d.More() && err == nil {
+				var key json.Token
+				if key, err = d.Token(); err == nil {
+					err = value(depth+1, name, key.(string), false)
+				}
+			}
+		case token == json.Delim('['):
+			for d.More() && err == nil {
+				err = value(depth, of, name, true)
+			}
+		case !isText || listed || depth == 0:
+			return nil
+		default:
+			if name == "reason" {
+				b.reasons = append(b.reasons, text)
+			}
+			if depth == 2 {
+				name = of + "." + name
+			}
+			if depth <= 2 && texts[name] == "" {
+				texts[name] = text
+			}
+			return nil
 		}
-		name := m.name
-		if m.depth == 2 {
-			name = m.in + "." + name
+		if err == nil {
+			_, err = d.Token() // the end of the object or list
 		}
-		if m.depth <= 2 && texts[name] == "" {
-			texts[name] = m.text
-		}
-	})
+		return err
+	}
+	for value(0, "", "", false) == nil {
+	}
 	b.message = messageOf(texts)
 }
 

@@ -33,18 +33,12 @@ const mostUnlisted = 64
 
 // unlisted are the hosts that the log has named.
 type unlisted struct {
-	mu    sync.RWMutex
+	mu    sync.Mutex
 	hosts map[string]bool
 }
 
 // first reports whether a host is new, and whether it is the last one to be named.
 func (u *unlisted) first(host string) (is, last bool) {
-	u.mu.RLock()
-	known := u.hosts[host] || len(u.hosts) == mostUnlisted
-	u.mu.RUnlock()
-	if known {
-		return false, false
-	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.hosts[host] || len(u.hosts) == mostUnlisted {

@@ -69,16 +69,8 @@ func (c *call) resumes() bool {
 
 // names reports whether a query has the id of an upload.
 func (c *call) names(query string) bool {
-	if c.upstream.Resumable == "" {
-		return false
-	}
-	return slices.ContainsFunc(strings.Split(query, "&"), func(part string) bool {
-		name, _, _ := strings.Cut(part, "=")
-		if plain, err := url.QueryUnescape(name); err == nil {
-			name = plain
-		}
-		return name == c.upstream.Resumable
-	})
+	_, has := content.Param(query, c.upstream.Resumable)
+	return has && c.upstream.Resumable != ""
 }
 
 // signUploads signs the addresses of uploads in an answer of the upstream. A request that has
