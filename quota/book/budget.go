@@ -172,12 +172,9 @@ func (r *reader) prices(d *keys.PriceList) *PriceList {
 	}
 	l := &PriceList{Cases: map[string]Rates{}, Dearest: Rates{}, Admit: d.Default == "dearest", Source: d.Source}
 	l.Verified, _ = time.Parse(time.DateOnly, d.Verified)
-	for i := range d.By {
-		by, ok := r.source(&d.By[i], forKey)
-		if !ok {
-			return nil
-		}
-		l.By = append(l.By, by)
+	var ok bool
+	if l.By, ok = r.keySources(d.By); !ok {
+		return nil
 	}
 	for _, name := range r.names(&d.Cases) {
 		rates := Rates{}
@@ -316,22 +313,9 @@ func (r *reader) budget(name string, d *keys.Budget, upstreams map[string]*keys.
 		return nil
 	}
 	p := &Pool{Name: name, Windows: windows, SettleFactor: SettleFactor, Accounts: map[string][]Window{}, Money: true}
-	for i := range d.By {
-		by, ok := r.source(&d.By[i], forKey)
-		if !ok {
-			return nil
-		}
-		p.By = append(p.By, by)
-	}
-	if p.By == nil {
-		for _, key := range []string{"keys", "max_keys"} {
-			if e := r.written(d).get(key); e != nil {
-				r.fault(e.at, "%s of %s changes nothing without by; write what names the key of a call, as in by: {header: X-User}", key, label)
-			}
-		}
+	if !r.keyed(p, d, d.By, d.MaxKeys, label, "by: {header: X-User}") {
 		return p
 	}
-	p.MaxKeys, p.Keys = int(cmp.Or(d.MaxKeys, defaultMaxKeys)), map[string][]Window{}
 	for _, key := range r.names(&d.Keys) {
 		if w, ok := r.limits(specs, d.Windows, amount(d.Keys[key]), 0, fmt.Sprintf("key %q of %s", key, label), &d.Keys); ok {
 			p.Keys[key] = w

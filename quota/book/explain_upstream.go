@@ -157,7 +157,7 @@ func numbers(all []int) string {
 // String says in words what a refusal blocks, and until when: "status 429 blocks core for
 // 1m0s".
 func (u *Refusal) String() string {
-	text := (&Condition{u.Status, u.Header, u.Value}).words()
+	text := u.words()
 	if len(u.Reason) > 0 {
 		text += " and reason " + list(u.Reason, "or")
 	}

@@ -36,11 +36,7 @@ func (r *reader) feedback(all []keys.Feedback, u *Upstream, d *keys.Upstream) (r
 			if i > 0 {
 				told++
 			}
-			if s.from.Number != nil {
-				r.fault(r.place(s.from), "feedback is read from the answer, and a number is the same in each; write a source such as {header: X-RateLimit-Remaining}")
-			} else if source, ok := r.source(s.from, forFeedback); ok {
-				*s.to = &source
-			}
+			*s.to = r.inAnswer(s.from, "feedback", "X-RateLimit-Remaining")
 		}
 		if r.given(&f.Reset) {
 			if f.Reset.Word != "" {
@@ -132,6 +128,19 @@ func (r *reader) time(d *keys.Time, key string) *Time {
 		return nil
 	}
 	return &Time{Source: *from, As: TimeForm(d.As)}
+}
+
+// inAnswer makes a source that an answer has, or nil.
+func (r *reader) inAnswer(d *keys.Source, what, example string) *Source {
+	if d.Number != nil {
+		r.fault(r.place(d), "%s is read from the answer, and a number is the same in each; write a source such as {header: %s}", what, example)
+		return nil
+	}
+	source, ok := r.source(d, forFeedback)
+	if !ok {
+		return nil
+	}
+	return &source
 }
 
 // textIn makes a source of a text, which stands in one place of the answer.

@@ -154,7 +154,7 @@ func (r *reader) free(all []keys.FreeAnswer, u *keys.Upstream) (free []FreeAnswe
 				r.hasPool(&d.Pools[i], d.Pools[i], "a free answer", u)
 			}
 		}
-		free = append(free, FreeAnswer{Condition{Status: d.Status, Header: d.Header.Name, Value: d.Header.Value}, d.Pools})
+		free = append(free, FreeAnswer{Condition{d.Status, d.Header.Name, d.Header.Value}, d.Pools})
 	}
 	return free
 }

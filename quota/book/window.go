@@ -3,6 +3,7 @@ package book
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -165,21 +166,18 @@ func specOf(d *keys.Window) (window.Spec, error) {
 
 // inFlight is specOf a window of calls in flight.
 func inFlight(d *keys.Window) (window.Spec, error) {
-	switch {
-	case d.Quota > 0:
+	if d.Quota > 0 {
 		return window.Spec{}, errors.New("quota does not go with in_flight, which is the number itself; leave it out")
-	case d.Burst != 0:
-		return window.Spec{}, errors.New("burst does not go with in_flight; leave it out")
-	case d.Late != 0:
-		return window.Spec{}, errors.New("late does not go with in_flight; leave it out")
-	case d.Algorithm != "":
-		return window.Spec{}, errors.New("algorithm does not go with in_flight; leave it out")
-	case d.Precision != 0:
-		return window.Spec{}, errors.New("precision does not go with in_flight; leave it out")
-	case d.Zone != "":
-		return window.Spec{}, errors.New("zone does not go with in_flight; leave it out")
-	case d.Lag != nil:
-		return window.Spec{}, errors.New("lag does not go with in_flight; leave it out")
+	}
+	for _, other := range []struct {
+		key   string
+		given bool
+	}{
+		{"burst", d.Burst != 0}, {"late", d.Late != 0}, {"algorithm", d.Algorithm != ""}, {"precision", d.Precision != 0}, {"zone", d.Zone != ""}, {"lag", d.Lag != nil},
+	} {
+		if other.given {
+			return window.Spec{}, fmt.Errorf("%s does not go with in_flight; leave it out", other.key)
+		}
 	}
 	d.TTL = cmp.Or(d.TTL, 2*time.Minute)
 	return window.Spec{Algorithm: window.InFlight, Per: d.TTL}.Normal()

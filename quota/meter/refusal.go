@@ -157,9 +157,6 @@ func (t *Transport) block(ctx context.Context, c *call, pool quota.Pool, no *ref
 func findRefusal(u *book.Upstream, rules []book.Refusal, resp *http.Response, b *body) *refusal {
 	for i := range rules {
 		rule := &rules[i]
-		if !slices.Contains(rule.Status, resp.StatusCode) {
-			continue
-		}
 		found, ok := matches(rule, resp, b)
 		if !ok {
 			continue
@@ -178,14 +175,11 @@ func findRefusal(u *book.Upstream, rules []book.Refusal, resp *http.Response, b 
 // matches reports whether an answer meets all conditions of a rule, and which of the
 // rule's words it found.
 func matches(rule *book.Refusal, resp *http.Response, b *body) (found string, ok bool) {
-	if rule.Header != "" {
-		value, there := header(resp.Header, rule.Header)
-		if !there || rule.Value != "" && value != rule.Value {
-			return "", false
-		}
-		if found = rule.Header; rule.Value != "" {
-			found += ": " + rule.Value
-		}
+	if !meets(&rule.Condition, resp) {
+		return "", false
+	}
+	if found = rule.Header; rule.Value != "" {
+		found += ": " + rule.Value
 	}
 	if rule.Body != nil {
 		b.read(resp)
