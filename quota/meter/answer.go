@@ -58,7 +58,7 @@ func (h charge) follow(resp *http.Response) {
 		}
 		a.reading = p.Answer.Read(content.Message{Header: resp.Header, Length: length})
 	}
-	if cost := h.t.actuals[h.c.upstream.Name]; cost != nil {
+	if cost := h.t.set.Actual[h.c.upstream.Name]; cost != nil {
 		h.c.content.cost = cost(resp, h.c.name)
 	}
 	a.wrap(resp)

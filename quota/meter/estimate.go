@@ -66,7 +66,7 @@ func (t *Transport) newPlans(costs *quota.Book) *plans {
 			}
 		}
 		p.unpriced[u] = &of
-		free := u.FailedFree || len(u.Free) > 0 || t.prices[u.Name] != nil || t.actuals[u.Name] != nil
+		free := u.FailedFree || len(u.Free) > 0 || t.set.Price[u.Name] != nil || t.set.Actual[u.Name] != nil
 		for _, methods := range []map[string]*book.Method{u.Methods, u.Default} {
 			for _, m := range methods {
 				f := of
@@ -106,8 +106,8 @@ func slotTTL(u *book.Upstream, pool string) time.Duration {
 // price reads a request for what its call will cost, if that is not fixed, and for the keys
 // of the pools that it charges.
 func (t *Transport) price(c *call, req *http.Request) error {
-	price := t.prices[c.upstream.Name]
-	if price != nil || t.actuals[c.upstream.Name] != nil {
+	price := t.set.Price[c.upstream.Name]
+	if price != nil || t.set.Actual[c.upstream.Name] != nil {
 		c.content = &priced{}
 	}
 	if plan := c.plan; plan != nil {
@@ -219,8 +219,8 @@ func (t *Transport) keepBody(c *call, req *http.Request, r *content.Reading, mos
 	}
 	for ; ; room = 2 * int64(len(head)) {
 		room = min(room, most) + 1 // to see the end
-		if t.keep != nil {
-			if err := t.keep(req, room-int64(cap(head))); err != nil {
+		if t.set.Keep != nil {
+			if err := t.set.Keep(req, room-int64(cap(head))); err != nil {
 				return false, err
 			}
 		}

@@ -163,9 +163,9 @@ func (t *Transport) tell(ctx context.Context, c *call, o quota.Observation) {
 	seen, err := t.ledger.Observe(context.WithoutCancel(ctx), o)
 	switch {
 	case err != nil:
-		t.log.LogAttrs(ctx, slog.LevelWarn, "report not understood", append(c.attrs(), slog.String("pool", o.Pool.String()), slog.String("error", err.Error()))...)
+		t.set.Logger.LogAttrs(ctx, slog.LevelWarn, "report not understood", append(c.attrs(), slog.String("pool", o.Pool.String()), slog.String("error", err.Error()))...)
 	case seen.Limit != 0:
-		t.log.LogAttrs(ctx, slog.LevelWarn, "the upstream reports another limit than the price book", append(c.attrs(), slog.String("pool", o.Pool.String()),
+		t.set.Logger.LogAttrs(ctx, slog.LevelWarn, "the upstream reports another limit than the price book", append(c.attrs(), slog.String("pool", o.Pool.String()),
 			slog.Int64("limit", seen.Limit), slog.Int64("quota", seen.Quota), slog.Time("until", seen.Until))...)
 	}
 }

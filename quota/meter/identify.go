@@ -97,8 +97,8 @@ func (t *Transport) identify(req *http.Request) (*call, error) {
 	} else {
 		c.name = verb + " " + plain
 	}
-	if c.account = cmp.Or(c.caller.Account, t.account); c.upstream.AccountFrom != (book.AccountFrom{}) {
-		if c.account, err = accountOf(&match, req, c.caller.Account, t.account); err != nil {
+	if c.account = cmp.Or(c.caller.Account, t.set.Account); c.upstream.AccountFrom != (book.AccountFrom{}) {
+		if c.account, err = accountOf(&match, req, c.caller.Account, t.set.Account); err != nil {
 			return c, err
 		}
 	}

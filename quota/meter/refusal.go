@@ -63,7 +63,7 @@ func (t *Transport) readRefusal(ctx context.Context, c *call, resp *http.Respons
 		if resp.Body != nil { // some base transports return no body
 			_ = resp.Body.Close() // the caller does not get it
 		}
-		t.log.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", append(c.attrs(), slog.String("error", err.Error()))...)
+		t.set.Logger.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", append(c.attrs(), slog.String("error", err.Error()))...)
 		return nil, err
 	}
 	no.reason = said(resp, &b, c.hidden())
@@ -80,7 +80,7 @@ func (t *Transport) shut(ctx context.Context, c *call, no *refusal) {
 		}
 	}
 	if len(pools) == 0 {
-		t.log.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", append(c.attrs(), slog.String("rule", no.found), slog.String("reason", no.reason))...)
+		t.set.Logger.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", append(c.attrs(), slog.String("rule", no.found), slog.String("reason", no.reason))...)
 		return // it has no price, and charges no pool, or the rule names no pool of its keys
 	}
 	ctx = context.WithoutCancel(ctx) // other callers need the block even if this one gives up
@@ -99,7 +99,7 @@ func (t *Transport) shut(ctx context.Context, c *call, no *refusal) {
 		if err != nil { // the answer is what the caller gets
 			attrs = append(attrs, slog.String("error", err.Error()))
 		}
-		t.log.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", attrs...)
+		t.set.Logger.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", attrs...)
 		if no.limit > 0 {
 			t.tell(ctx, c, quota.Observation{Pool: pool, Limit: no.limit})
 		}

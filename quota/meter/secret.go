@@ -241,7 +241,7 @@ func (t *Transport) checkCarrier(c *call) error {
 	if !loopback(req.URL.Hostname()) {
 		return bad("the address is http://" + hostOf(req.URL) + ", and a key is sent over TLS only; write https://")
 	}
-	if base, is := t.base.(*http.Transport); is && base.Proxy != nil {
+	if base, is := t.set.Base.(*http.Transport); is && base.Proxy != nil {
 		if proxy, err := base.Proxy(req); err == nil && proxy != nil && !loopback(proxy.Hostname()) {
 			return bad("the address is http://" + hostOf(req.URL) + ", and a proxy would see the key; call it without the proxy")
 		}

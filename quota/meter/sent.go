@@ -107,7 +107,7 @@ func (h charge) settleTo(units, reserved quota.Units) {
 		h.done()
 		if h.t.memory.due() {
 			if err := h.t.memory.save(); err != nil {
-				h.t.log.Warn("what calls have cost is not kept", "error", err.Error())
+				h.t.set.Logger.Warn("what calls have cost is not kept", "error", err.Error())
 			}
 		}
 	})
@@ -163,5 +163,5 @@ func (t *Transport) giveBack(ctx context.Context, c *call, r *quota.Reservation)
 // logUnsettled logs that the ledger's count of a call is wrong. The caller does not get
 // this error, but the call's own answer or error.
 func (t *Transport) logUnsettled(ctx context.Context, c *call, err error) {
-	t.log.LogAttrs(ctx, slog.LevelWarn, "call not settled", append(c.attrs(), slog.String("error", err.Error()))...)
+	t.set.Logger.LogAttrs(ctx, slog.LevelWarn, "call not settled", append(c.attrs(), slog.String("error", err.Error()))...)
 }

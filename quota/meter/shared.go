@@ -127,7 +127,7 @@ func (t *Transport) shareCosts(ctx context.Context, of costOf, s *sharedCosts) {
 	defer m.mu.Unlock()
 	if err != nil {
 		if !errors.Is(err, quota.ErrBadInput) { // which says that the store keeps no notes
-			t.log.LogAttrs(ctx, slog.LevelDebug, "what calls have cost is not shared", slog.String("error", err.Error()))
+			t.set.Logger.LogAttrs(ctx, slog.LevelDebug, "what calls have cost is not shared", slog.String("error", err.Error()))
 		}
 		return
 	}

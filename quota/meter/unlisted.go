@@ -63,7 +63,7 @@ func (t *Transport) unmetered(req *http.Request) error {
 	}
 	host := hostOf(req.URL)
 	var err error
-	if t.strict {
+	if t.set.Strict {
 		err = &UnlistedError{Host: host, Like: costs.SuggestHost(host)}
 	} else if is, last := t.unlisted.first(host); is {
 		attrs := []slog.Attr{slog.String("host", host)}
@@ -74,7 +74,7 @@ func (t *Transport) unmetered(req *http.Request) error {
 		if last {
 			attrs = append(attrs, slog.String("note", "further hosts are not named"))
 		}
-		t.log.LogAttrs(req.Context(), level, "calls to this host are not metered: no upstream of the price book lists it", attrs...)
+		t.set.Logger.LogAttrs(req.Context(), level, "calls to this host are not metered: no upstream of the price book lists it", attrs...)
 	}
 	t.ledger.Unmetered(req.Context(), host, err)
 	return err
