@@ -147,9 +147,9 @@ var dropped = []string{
 func (h *Handler) answered(resp *http.Response) error {
 	c := callOf(resp.Request.Context())
 	if refused := h.shutBy(c, resp); refused != nil {
-		h.told(refused, refused.RetryAt)
+		h.set.Told(refused, refused.RetryAt)
 	} else {
-		h.told(nil, time.Time{})
+		h.set.Told(nil, time.Time{})
 	}
 	changed := resp.StatusCode == http.StatusSwitchingProtocols
 	if changed && !c.upgrades() {

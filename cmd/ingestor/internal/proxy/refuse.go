@@ -26,11 +26,11 @@ func (h *Handler) failed(w http.ResponseWriter, r *http.Request, err error) {
 // refuse answers in the form that the SDKs of the upstream understand.
 func (h *Handler) refuse(w http.ResponseWriter, c *call, err error) {
 	if c.token != nil {
-		h.refused.Add(c.token.Name, err)
+		h.set.Refused.Add(c.token.Name, err)
 	}
 	p := h.problem(c, err)
 	if p.refuses() && !errors.As(err, new(*refusal)) { // it lacks units
-		h.told(err, p.retryAt)
+		h.set.Told(err, p.retryAt)
 	}
 	header := w.Header()
 	clear(header) // what ReverseProxy has copied
@@ -93,7 +93,7 @@ func (h *Handler) problem(c *call, err error) *problem {
 		}
 		if errors.As(err, &refused) {
 			p.after, p.pool, p.limit = refused.RetryAfter, refused.Pool.Name, refused.Limit
-			p.retryAt = h.clock.Now().Add(refused.RetryAfter)
+			p.retryAt = h.set.Clock.Now().Add(refused.RetryAfter)
 		}
 		if errors.As(err, new(*crowdedError)) {
 			p.kind = "too_many_waiting"
@@ -106,7 +106,7 @@ func (h *Handler) problem(c *call, err error) *problem {
 	case errors.As(err, &own):
 		p.status, p.kind, p.message = own.status, own.kind, own.message
 		if retry = own.after > 0; retry {
-			p.waits(h.clock.Now(), own.after)
+			p.waits(h.set.Clock.Now(), own.after)
 		}
 	case errors.As(err, &over):
 		p.status, p.kind, p.limit = http.StatusTooManyRequests, "budget", over.Most
@@ -115,7 +115,7 @@ func (h *Handler) problem(c *call, err error) *problem {
 			break
 		}
 		p.message = "the daily budget of the token is used up: " + err.Error()
-		now := h.clock.Now() // read once, or the time would be just before midnight
+		now := h.set.Clock.Now() // read once, or the time would be just before midnight
 		p.waits(now, tomorrow(now))
 	case errors.Is(err, meter.ErrCredential):
 		p.kind, p.message = "credential", "the proxy has no valid key for this account of "+c.upstream.Name+"; its log has the details"
@@ -159,7 +159,7 @@ func closes(h http.Header, r *http.Request) {
 
 // complain logs what the operator should know. The transport has removed keys from its errors.
 func (h *Handler) complain(c *call, err error) {
-	h.log.LogAttrs(c.request.Context(), slog.LevelWarn, "proxied call failed", slog.String("upstream", c.upstream.Name),
+	h.set.Log.LogAttrs(c.request.Context(), slog.LevelWarn, "proxied call failed", slog.String("upstream", c.upstream.Name),
 		slog.String("token", c.token.Name), slog.String("method", calledMethod(c)), slog.String("error", err.Error()))
 }
 

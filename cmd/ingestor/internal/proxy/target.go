@@ -202,7 +202,7 @@ func (h *Handler) checkSite(r *http.Request) error {
 	named := func(host string) bool { return strings.EqualFold(host, hostname(r.Host)) }
 	_, port, err := net.SplitHostPort(r.Host)
 	odd := err == nil && strings.Trim(port, "0123456789") != ""
-	if odd || !loopback(r.Host) && !slices.ContainsFunc(h.hosts, named) {
+	if odd || !loopback(r.Host) && !slices.ContainsFunc(h.set.Hosts, named) {
 		return refusef(http.StatusMisdirectedRequest, "host", "this proxy answers only requests to localhost and to the hosts that its setting hosts names")
 	}
 	for _, site := range r.Header["Sec-Fetch-Site"] {
