@@ -44,7 +44,6 @@ func (e *events) write(p []byte) {
 	}
 }
 
-// line reads a part of a line.
 func (e *events) line(p []byte) {
 	for ; len(p) > 0 && e.matched >= 0 && e.matched < len(field); p = p[1:] {
 		if p[0] != field[e.matched] {
@@ -75,7 +74,6 @@ func (e *events) startData() {
 	e.data = true
 }
 
-// say compares the event with the last one.
 func (e *events) say(p []byte) {
 	for _, c := range p {
 		if e.said < 0 || e.said == len(lastEvent) || c != lastEvent[e.said] {
@@ -86,7 +84,6 @@ func (e *events) say(p []byte) {
 	}
 }
 
-// end ends an event.
 func (e *events) end() {
 	if e.data {
 		e.done = e.done || e.said == len(lastEvent)

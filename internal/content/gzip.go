@@ -46,7 +46,6 @@ func newInflater(most int64, to func([]byte)) *inflater {
 	return z
 }
 
-// write decodes the next piece.
 func (z *inflater) write(p []byte) {
 	z.piece = p
 	z.next() // until it needs more

@@ -95,7 +95,6 @@ func Time(as book.TimeForm, text string) (until time.Time, wait time.Duration, o
 	return time.Time{}, wait, ok
 }
 
-// toGo reads a number of units of time.
 func toGo(text string, unit time.Duration) (time.Duration, bool) {
 	n, ok := fraction(text)
 	if most := float64(book.MaxBlock); !ok || n*float64(unit) > most {
@@ -115,7 +114,6 @@ func instantOf(text string, unit time.Duration) (until time.Time, wait time.Dura
 	return until, 0, sensible(until)
 }
 
-// fraction reads a number that is not negative.
 func fraction(text string) (float64, bool) {
 	if text == "" || strings.Trim(text, "0123456789.") != "" {
 		return 0, false
@@ -130,7 +128,6 @@ const (
 	year9999 = 253_402_300_799
 )
 
-// dated returns the time of a date.
 func dated(until time.Time, err error) (time.Time, time.Duration, bool) {
 	if err == nil && until.Unix() < year2000 {
 		return time.Time{}, passed, true

@@ -124,7 +124,6 @@ func Param(query, name string) (value string, has bool) {
 	return "", false
 }
 
-// units returns the number that the text of a source stands for.
 func units(s *book.Source, text string) (n int64, ok bool) {
 	if s.Cases != nil {
 		n, ok = cases(s, text)
@@ -157,7 +156,6 @@ func cases(s *book.Source, text string) (sum int64, ok bool) {
 	return sum, true
 }
 
-// units returns the number that the text of a source stands for.
 func (s *Sources) units(i int, text string) (int64, bool) {
 	text, ok := s.within(i, text)
 	if !ok {

@@ -165,7 +165,6 @@ func Weigh(sources []Source, values []int64, rates Rates) int64 {
 	return min(sum.Int64(), window.MaxUnits)
 }
 
-// prices makes the price list of an upstream.
 func (r *reader) prices(d *keys.PriceList) *PriceList {
 	if d == nil || !r.readable(d) || !r.sound(d) {
 		return nil
@@ -187,7 +186,6 @@ func (r *reader) prices(d *keys.PriceList) *PriceList {
 	return l
 }
 
-// bill makes the bill of a method.
 func (r *reader) bill(d *keys.Bill, u *Upstream, of *keys.Upstream) *Bill {
 	if d == nil || !r.readable(d) || !r.sound(d) {
 		return nil
@@ -218,7 +216,6 @@ func (r *reader) bill(d *keys.Bill, u *Upstream, of *keys.Upstream) *Bill {
 	return b
 }
 
-// billed makes the sources of a bill.
 func (r *reader) billed(all []keys.Source, why purpose, prices *PriceList) (sources []Source, ok bool) {
 	before := len(r.faults)
 	for i := range all {
@@ -324,7 +321,6 @@ func (r *reader) budget(name string, d *keys.Budget, upstreams map[string]*keys.
 	return p
 }
 
-// words says what a million costs.
 func (l *PriceList) words() string {
 	by := make([]string, len(l.By))
 	for i := range by {

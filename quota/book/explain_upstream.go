@@ -70,7 +70,6 @@ func (u *Upstream) accountWords() string {
 	return text
 }
 
-// words says what the limits of a pool are.
 func (p *Pool) words() string {
 	text := windowWords(p.Windows, p.Money)
 	if p.By != nil {
@@ -109,7 +108,6 @@ func (p *Pool) words() string {
 	return text
 }
 
-// windowWords says what several windows admit.
 func windowWords(all []Window, money bool) string {
 	texts := make([]string, len(all))
 	for i, w := range all {
@@ -130,7 +128,6 @@ func windowWords(all []Window, money bool) string {
 	return list(texts, "and")
 }
 
-// words says what an answer must have.
 func (c *Condition) words() string {
 	var parts []string
 	if len(c.Status) > 0 {

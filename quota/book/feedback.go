@@ -10,7 +10,6 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// feedback makes what the answers of an upstream report.
 func (r *reader) feedback(all []keys.Feedback, u *Upstream, d *keys.Upstream) (reports []Feedback) {
 	for i := range all {
 		f := &all[i]
@@ -118,7 +117,6 @@ func (r *reader) poolName(d *keys.PoolName, u *keys.Upstream) *PoolName {
 	return &PoolName{From: from, Names: d.Names}
 }
 
-// time makes where an answer has a time.
 func (r *reader) time(d *keys.Time, key string) *Time {
 	if !r.readable(d) || !r.sound(d) {
 		return nil

@@ -41,7 +41,6 @@ func (b *Book) Diff() []byte {
 	return render(t)
 }
 
-// tree is the book as a tree.
 func (b *Book) tree() *tree {
 	d := new(keys.Book)
 	if b != nil && b.keys != nil {
@@ -157,7 +156,6 @@ func diff(old, made *tree) *tree {
 	return d
 }
 
-// render writes a tree as YAML.
 func render(t *tree) []byte {
 	var out strings.Builder
 	printBlock(&out, t, "")

@@ -188,7 +188,6 @@ func (t *routeTable) segment(r Route) *segment {
 	return s
 }
 
-// lookup finds what a request leads to.
 func (t *routeTable) lookup(verb, path string) target {
 	if verb == "" {
 		verb = "GET"
@@ -223,7 +222,6 @@ func (t *routeTable) lookup(verb, path string) target {
 	return target{}
 }
 
-// byDefault returns the default of a verb.
 func (t *routeTable) byDefault(verb string) target {
 	m := t.defaults[verb]
 	if m == nil && isVerb(verb) {

@@ -46,7 +46,6 @@ func highest(sources []Source) (sum int64) {
 	return min(sum, window.MaxUnits)
 }
 
-// method makes one method and its price.
 func (r *reader) method(name string, d *keys.Method, u *keys.Upstream) *Method {
 	m := &Method{Name: name, Charges: map[string]int64{}, Outage: Policy(d.Outage), Source: d.Source, Upgrade: d.Upgrade}
 	if !r.readable(d) {
@@ -71,7 +70,6 @@ func (r *reader) method(name string, d *keys.Method, u *keys.Upstream) *Method {
 	return m
 }
 
-// charge puts a price on a pool.
 func (r *reader) charge(m *Method, pool string, d *keys.Price) {
 	units, p := r.price(d)
 	m.Charges[pool] = units

@@ -28,7 +28,6 @@ type Refusal struct {
 // UntilReset is the Until of a rule that blocks pools until their reset.
 const UntilReset = "reset"
 
-// refusals makes the rules for refusals by the upstream.
 func (r *reader) refusals(all []keys.Refusal, u *keys.Upstream) []Refusal {
 	var rules []Refusal
 	var given []*keys.Refusal
@@ -61,7 +60,6 @@ func (r *reader) refusals(all []keys.Refusal, u *keys.Upstream) []Refusal {
 	return rules
 }
 
-// limitOf makes where an answer names the upstream's limit.
 func (r *reader) limitOf(d *keys.Refusal) *Source {
 	switch {
 	case !r.given(&d.Limit):

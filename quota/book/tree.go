@@ -44,7 +44,6 @@ type entry struct {
 	value *tree
 }
 
-// get returns the value behind a key, or nil.
 func (t *tree) get(key string) *tree {
 	if e := t.entry(key); e != nil {
 		return e.value
@@ -64,7 +63,6 @@ func (t *tree) entry(key string) *entry {
 	return nil
 }
 
-// keys returns the keys of a mapping, in their order.
 func (t *tree) keys() []string {
 	if t == nil {
 		return nil

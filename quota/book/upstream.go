@@ -139,7 +139,6 @@ type FreeAnswer struct {
 	Pools []string // in which it costs nothing; nil: in all
 }
 
-// free makes the conditions of the answers that cost nothing.
 func (r *reader) free(all []keys.FreeAnswer, u *keys.Upstream) (free []FreeAnswer) {
 	for i := range all {
 		d := &all[i]
@@ -159,7 +158,6 @@ func (r *reader) free(all []keys.FreeAnswer, u *keys.Upstream) (free []FreeAnswe
 	return free
 }
 
-// upstream makes one upstream and the routes of its methods.
 func (r *reader) upstream(name string, d *keys.Upstream) (*Upstream, *routeTable) {
 	u := &Upstream{
 		Name: name, Hosts: d.Hosts, Unpriced: Policy(d.Unpriced), Key: APIKey(d.APIKey), Resumable: d.Resumable,

@@ -183,7 +183,6 @@ func inFlight(d *keys.Window) (window.Spec, error) {
 	return window.Spec{Algorithm: window.InFlight, Per: d.TTL}.Normal()
 }
 
-// badZone says what is wrong with the name of a time zone.
 func badZone(name string) string {
 	_, err := time.LoadLocation(name)
 	switch {
@@ -198,7 +197,6 @@ func badZone(name string) string {
 // span is a duration, or a period of the calendar.
 type span keys.Span
 
-// parts returns the duration or the period that a span is.
 func parts(s keys.Span) (time.Duration, window.Period) {
 	if d, err := time.ParseDuration(string(s)); err == nil {
 		return d, ""
@@ -230,7 +228,6 @@ func (s *span) tree() *tree {
 	return text(string(*s))
 }
 
-// valueOf returns the number that p points to, or 0 for nil.
 func valueOf(p *int64) int64 {
 	if p == nil {
 		return 0

@@ -26,7 +26,6 @@ func (r *reader) parse(data []byte) *tree {
 	return r.tree(root)
 }
 
-// in is a place in the book that is read.
 func (r *reader) in(at strictyaml.Place) place { return place{r.top, at.Line, at.Column} }
 
 // tree returns a tree that other books can be laid over.

@@ -129,7 +129,6 @@ func (a *answer) wrap(resp *http.Response) {
 	}
 }
 
-// Read implements [io.Reader].
 func (a *answer) Read(p []byte) (int, error) {
 	a.reads(true)
 	n, err := a.ReadCloser.Read(p)
@@ -138,7 +137,6 @@ func (a *answer) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements [io.Closer].
 func (a *answer) Close() error {
 	err := a.ReadCloser.Close()
 	a.saw(nil, io.ErrClosedPipe)

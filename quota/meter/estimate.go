@@ -43,7 +43,6 @@ type facts struct {
 	reports []*report     // how answers are read
 }
 
-// facts returns what a price book says of a call.
 func (t *Transport) facts(costs *quota.Book, c *call) *facts {
 	p := t.plans.Load()
 	if p == nil || p.book != costs {
@@ -258,7 +257,6 @@ func newUpload(head []byte, rest io.ReadCloser) *upload {
 	return u
 }
 
-// Read implements [io.Reader].
 func (u *upload) Read(p []byte) (int, error) {
 	if head := u.head.Load(); head != nil && head.Len() > 0 {
 		return head.Read(p)
@@ -266,7 +264,6 @@ func (u *upload) Read(p []byte) (int, error) {
 	return u.rest.Read(p)
 }
 
-// Close implements [io.Closer].
 func (u *upload) Close() error {
 	u.head.Store(nil)
 	return u.rest.Close()

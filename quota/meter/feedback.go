@@ -21,7 +21,6 @@ type report struct {
 	pool, limit, remaining, used, part, reset int
 }
 
-// newReports prepares what an upstream's answers report.
 func newReports(u *book.Upstream) []*report {
 	all := make([]*report, len(u.Feedback))
 	for i := range u.Feedback {
@@ -117,7 +116,6 @@ func (t *Transport) observe(ctx context.Context, c *call, resp *http.Response, c
 	t.report(ctx, c, resp, came, o)
 }
 
-// observeStandard reads what the fields of the IETF report.
 func (t *Transport) observeStandard(ctx context.Context, c *call, resp *http.Response, came time.Time) {
 	var charged map[string]int64
 	if c.method != nil {
@@ -158,7 +156,6 @@ func streams(resp *http.Response) bool {
 	return strings.HasPrefix(strings.ToLower(resp.Header.Get("Content-Type")), "text/event-stream")
 }
 
-// tell tells the ledger what an answer reports.
 func (t *Transport) tell(ctx context.Context, c *call, o quota.Observation) {
 	seen, err := t.ledger.Observe(context.WithoutCancel(ctx), o)
 	switch {

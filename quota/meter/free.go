@@ -24,7 +24,6 @@ func (c *call) free(resp *http.Response) (pools []string, all bool) {
 	return pools, false
 }
 
-// meets reports whether an answer meets a condition.
 func meets(when *book.Condition, resp *http.Response) bool {
 	if len(when.Status) > 0 && !slices.Contains(when.Status, resp.StatusCode) {
 		return false

@@ -89,7 +89,6 @@ func isPlain(c rune) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '-' || c == '_'
 }
 
-// commonPool returns the pool that most methods charge.
 func commonPool(u *book.Upstream) string {
 	by := map[string]int{}
 	for pool := range u.Pools {

@@ -56,7 +56,6 @@ func (c *call) cost() (sum int64) {
 	return sum
 }
 
-// attrs returns the attributes of a call for the log.
 func (c *call) attrs() []slog.Attr {
 	all := []slog.Attr{slog.String("upstream", c.upstream.Name), slog.String("method", c.name), slog.String("account", c.account)}
 	for _, l := range [...]struct{ name, value string }{{"class", c.caller.Class}, {"job", c.caller.Job}, {"region", c.caller.Region}} {
@@ -208,7 +207,6 @@ func matchAt(costs *quota.Book, before *book.Match, scheme, host, verb, path str
 	return costs.Match(verb, host+usualPort(scheme), path)
 }
 
-// usualPort returns the usual port of a scheme, such as ":443".
 func usualPort(scheme string) string {
 	switch scheme {
 	case "http":
@@ -303,13 +301,11 @@ func resumes(u *book.Upstream, req *http.Request) bool {
 		req.Header.Get("Content-Range") != "" && hasParam(req.URL.RawQuery, u.Resumable)
 }
 
-// hasParam reports whether a query has a parameter.
 func hasParam(query, name string) bool {
 	_, has := content.Param(query, name)
 	return has
 }
 
-// isBatch reports whether a request contains several calls.
 func isBatch(req *http.Request, path string) bool {
 	return path == "/batch" || strings.HasPrefix(path, "/batch/") ||
 		strings.HasPrefix(strings.ToLower(req.Header.Get("Content-Type")), "multipart/mixed")

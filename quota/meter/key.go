@@ -89,7 +89,6 @@ func (k *keyring) key(ctx context.Context, c *call) (string, error) {
 	return key, nil
 }
 
-// headerValue reports whether a header can carry a value.
 func headerValue(s string) bool {
 	return s != "" && s == strings.TrimSpace(s) && !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c > '~' })
 }

@@ -26,7 +26,6 @@ type later struct {
 	done    atomic.Uint64              // jobs that have ended
 }
 
-// do does a job.
 func (l *later) do(f func()) {
 	ended := make(chan struct{})
 	job := func() {
@@ -104,7 +103,6 @@ type settling struct {
 	waits []func()
 }
 
-// then does a job once the call is settled.
 func (s *settling) then(f func()) {
 	s.mu.Lock()
 	over := s.over

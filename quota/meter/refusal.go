@@ -215,12 +215,10 @@ func (no *refusal) which(u *book.Upstream, resp *http.Response, b *body) bool {
 	return no.pool != ""
 }
 
-// textOf returns the text of a source in an answer.
 func textOf(s *book.Source, resp *http.Response, b *body) (string, bool) {
 	return read(s, resp, b).Text(0)
 }
 
-// read reads a source in an answer.
 func read(s *book.Source, resp *http.Response, b *body) *content.Reading {
 	m := content.Message{Header: resp.Header}
 	if s.Body != "" {
@@ -279,7 +277,6 @@ func (no *refusal) when(resp *http.Response, b *body) bool {
 	return true
 }
 
-// header returns the first value of a header.
 func header(h http.Header, name string) (string, bool) {
 	values := h.Values(name)
 	if len(values) == 0 {

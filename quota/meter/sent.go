@@ -113,7 +113,6 @@ func (h charge) settleTo(units, reserved quota.Units) {
 	})
 }
 
-// settleNow settles a call.
 func (h charge) settleNow(units quota.Units) {
 	if _, err := h.r.Settle(h.ctx, units); err != nil {
 		h.t.logUnsettled(h.ctx, h.c, err)
@@ -150,7 +149,6 @@ func (h charge) done() {
 	}
 }
 
-// giveBack releases a call that was never sent.
 func (t *Transport) giveBack(ctx context.Context, c *call, r *quota.Reservation) {
 	c.caller.Budget.give(c.cost())
 	if _, err := r.Release(ctx); err != nil {

@@ -95,7 +95,6 @@ func (t *Transport) tellCosts(of costOf, units int64) {
 	})
 }
 
-// shareAllCosts writes all that is fresh.
 func (t *Transport) shareAllCosts(ctx context.Context) {
 	t.memory.mu.Lock()
 	all := maps.Clone(t.memory.shared)

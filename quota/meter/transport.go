@@ -247,7 +247,6 @@ func (t *Transport) send(req *http.Request, c *call, r *quota.Reservation) (*htt
 	return resp, err
 }
 
-// reserve takes the units of a call.
 func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, error) {
 	asked := quota.Call{
 		Upstream: c.upstream.Name, Account: c.account, Method: c.name, Keys: c.keys,
@@ -301,7 +300,6 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 	return r, nil
 }
 
-// budget takes the units of a call from its budget.
 func (t *Transport) budget(ctx context.Context, c *call) error {
 	err := c.caller.Budget.Take(c.cost())
 	if err != nil && t.later.wait(ctx) == nil { // what has ended may have cost less than it reserved

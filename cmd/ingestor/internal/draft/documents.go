@@ -50,7 +50,6 @@ func (n node) keys() []string {
 	return all
 }
 
-// decode reads JSON or YAML.
 func decode(text []byte, into any) error {
 	if first := bytes.TrimSpace(text); len(first) > 0 && (first[0] == '{' || first[0] == '[') && json.Unmarshal(text, into) == nil {
 		return nil
@@ -149,7 +148,6 @@ func server(doc node) (host, base string) {
 	return host, base
 }
 
-// resolve follows a reference within the document.
 func (n node) resolve(at node) node {
 	for range 8 {
 		ref, is := strings.CutPrefix(at.text("$ref"), "#/")

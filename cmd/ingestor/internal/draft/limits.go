@@ -53,7 +53,6 @@ var (
 
 const day = 24 * time.Hour
 
-// pointsOf reads what an answer says about limits.
 func pointsOf(x *record.Exchange) (all []point) {
 	h := http.Header{}
 	for name, text := range x.Header {

@@ -24,7 +24,6 @@ type pool struct {
 	inOne   map[*route]bool // routes whose answers tell about it
 }
 
-// add adds a window.
 func (p *pool) add(w window, from string) {
 	p.windows = append(p.windows, line{w.String(), from})
 	most := w.quota
@@ -80,7 +79,6 @@ func (d *Draft) Book() (text string, notes []string) {
 
 type writer struct{ text strings.Builder }
 
-// put writes a line with where it comes from.
 func (w *writer) put(indent int, text, from string) {
 	w.text.WriteString(strings.Repeat("  ", indent) + text)
 	if from != "" {
@@ -99,7 +97,6 @@ func printable(r rune) rune {
 
 var notName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
-// clean makes a name of a text.
 func clean(text, otherwise string) string {
 	text = strings.Trim(notName.ReplaceAllString(text, "-"), "-._")
 	return cmp.Or(text[:min(len(text), 60)], otherwise)

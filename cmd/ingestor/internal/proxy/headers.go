@@ -54,7 +54,6 @@ func (c *call) removed(name string) bool {
 	return slices.Contains(credentials, name)
 }
 
-// rewrite makes the request that is sent to the upstream.
 func rewrite(p *httputil.ProxyRequest) {
 	c, out := callOf(p.In.Context()), p.Out
 	path, _ := url.PathUnescape(c.path) // find has read it
@@ -84,7 +83,6 @@ func rewrite(p *httputil.ProxyRequest) {
 	c.passTrailers(p.In, out)
 }
 
-// query returns the query of a request without keys.
 func (c *call) query(raw string) string {
 	if raw == "" {
 		return ""
@@ -102,7 +100,6 @@ func (c *call) query(raw string) string {
 	}), "&")
 }
 
-// passTrailers passes on the trailers that a request announces.
 func (c *call) passTrailers(in, out *http.Request) {
 	out.Trailer = nil
 	for name := range in.Trailer {
@@ -125,7 +122,6 @@ type trailedBody struct {
 	to http.Header
 }
 
-// Read implements [io.Reader].
 func (b *trailedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err == io.EOF {
@@ -315,7 +311,6 @@ func (c *call) origin() string {
 // on: their headers would have to be made those of the proxy, too.
 type answer struct{ http.ResponseWriter }
 
-// WriteHeader implements [http.ResponseWriter].
 func (a *answer) WriteHeader(status int) {
 	if status < http.StatusOK {
 		return

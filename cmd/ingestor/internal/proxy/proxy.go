@@ -288,7 +288,6 @@ type call struct {
 
 type callKey struct{}
 
-// callOf returns the call of a request's context.
 func callOf(ctx context.Context) *call {
 	c, _ := ctx.Value(callKey{}).(*call)
 	return c
@@ -382,13 +381,11 @@ func noted(source meter.KeySource) meter.KeySource {
 // roundTripper is a function as a transport.
 type roundTripper func(*http.Request) (*http.Response, error)
 
-// RoundTrip implements [http.RoundTripper].
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 // buffers are for copying bodies.
 type buffers struct{ pool sync.Pool }
 
-// Get implements [httputil.BufferPool].
 func (b *buffers) Get() []byte {
 	if buffer, _ := b.pool.Get().(*[]byte); buffer != nil {
 		return *buffer
@@ -396,7 +393,6 @@ func (b *buffers) Get() []byte {
 	return make([]byte, 32<<10)
 }
 
-// Put implements [httputil.BufferPool].
 func (b *buffers) Put(buffer []byte) { b.pool.Put(&buffer) }
 
 // NewTransport returns a transport for many calls to few hosts.
@@ -407,5 +403,4 @@ func NewTransport() *http.Transport {
 	return t
 }
 
-// observes reports whether an upstream's limits are only counted.
 func observes(u *book.Upstream) bool { return u.Mode == book.Observe }

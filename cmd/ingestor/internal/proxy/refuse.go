@@ -148,7 +148,6 @@ func (p *problem) waits(now time.Time, after time.Duration) {
 	p.header.Set("Retry-After", strconv.FormatInt(seconds(after), 10))
 }
 
-// closes ends the connection of a request after its answer.
 func closes(h http.Header, r *http.Request) {
 	if r.ProtoMajor == 1 {
 		h.Set("Connection", "close")
@@ -210,10 +209,8 @@ func (p *problem) shape(format string, h http.Header) (contentType string, body 
 // Refuses reports whether a later try may succeed, because units come back.
 func (p *problem) Refuses() bool { return p.Status == http.StatusTooManyRequests }
 
-// Code is the kind in capitals.
 func (p *problem) Code() string { return strings.ToUpper(p.Kind) }
 
-// Title names the status.
 func (p *problem) Title() string { return http.StatusText(p.Status) }
 
 // exactly sets the header by which the SDKs of OpenAI and Anthropic wait no longer than they

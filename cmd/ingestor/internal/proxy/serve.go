@@ -93,12 +93,10 @@ func (h *Handler) alone() bool { return len(*h.tokens.Load()) <= 1 }
 // crowdedError is a refusal of a call that could not wait for its units.
 type crowdedError struct{ error }
 
-// Error says so, too.
 func (e *crowdedError) Error() string {
 	return e.error.Error() + "; it did not wait as Headroom-Wait says, because too many calls wait already"
 }
 
-// Unwrap returns the refusal.
 func (e *crowdedError) Unwrap() error { return e.error }
 
 // guess counts a wrong token, and returns the error for its program. A request without one
@@ -128,7 +126,6 @@ func (h *Handler) connectionClosed(reason string, client netip.Prefix) {
 	}
 }
 
-// addressOf returns the address of a request's client.
 func addressOf(r *http.Request) netip.Addr {
 	from, _ := netip.ParseAddrPort(r.RemoteAddr)
 	return from.Addr().Unmap()

@@ -59,7 +59,6 @@ func (h *Handler) begun(c *call) bool {
 	return hmac.Equal([]byte(signed), []byte(h.signature(c, c.upload(c.host, c.path, c.request.URL.RawQuery), until)))
 }
 
-// signed returns the signature that a request has.
 func (c *call) signed() string { return c.request.URL.Query().Get(uploadParam) }
 
 // resumes reports whether the meter may take a call for a chunk of an upload, which is free.
@@ -67,7 +66,6 @@ func (c *call) resumes() bool {
 	return len(c.request.Header["Content-Range"]) > 0 && c.names(c.request.URL.RawQuery)
 }
 
-// names reports whether a query has the id of an upload.
 func (c *call) names(query string) bool {
 	_, has := content.Param(query, c.upstream.Resumable)
 	return has && c.upstream.Resumable != ""
