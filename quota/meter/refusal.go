@@ -200,6 +200,17 @@ func matches(rule *book.Refusal, resp *http.Response, b *body) (found string, ok
 	return found, true
 }
 
+func meets(when *book.Condition, resp *http.Response) bool {
+	if len(when.Status) > 0 && !slices.Contains(when.Status, resp.StatusCode) {
+		return false
+	}
+	if when.Header == "" {
+		return true
+	}
+	value, there := header(resp.Header, when.Header)
+	return there && (when.Value == "" || value == when.Value)
+}
+
 // which fills in the pool that the answer names. It returns false if it names none.
 func (no *refusal) which(u *book.Upstream, resp *http.Response, b *body) bool {
 	name := no.rule.Pool
@@ -398,3 +409,9 @@ type reread struct {
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// dateOf returns when an answer was made, by the upstream's clock.
+func dateOf(resp *http.Response) (time.Time, bool) {
+	date, err := http.ParseTime(resp.Header.Get("Date"))
+	return date, err == nil
+}

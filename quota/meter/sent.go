@@ -76,6 +76,23 @@ func (t *Transport) settle(ctx context.Context, c *call, r *quota.Reservation, r
 	}
 }
 
+// free returns the pools in which the upstream does not charge for an answer, or true if
+// it does in none.
+func (c *call) free(resp *http.Response) (pools []string, all bool) {
+	if c.upstream.FailedFree && resp.StatusCode >= 500 {
+		return nil, true
+	}
+	for i := range c.upstream.Free {
+		if f := &c.upstream.Free[i]; meets(&f.Condition, resp) {
+			if f.Pools == nil {
+				return nil, true
+			}
+			pools = append(pools, f.Pools...)
+		}
+	}
+	return pools, false
+}
+
 // settleTo settles a call to what it has cost, behind its caller's back. A pool that is
 // missing in units has cost nothing. Net/http repeats a request on another connection if
 // the first one was dead; each of these tries counts as it was reserved.
