@@ -33,12 +33,7 @@ func Number(text string) (int64, bool) {
 }
 
 // add returns a + b, at most window.MaxUnits.
-func add(a, b int64) int64 {
-	if b > window.MaxUnits-a {
-		return window.MaxUnits
-	}
-	return a + b
-}
+func add(a, b int64) int64 { return min(a+b, window.MaxUnits) }
 
 // scale returns n divided by per, rounded up, times so many; at most window.MaxUnits.
 func scale(n, per, times int64) int64 {

@@ -204,18 +204,10 @@ func matchAt(costs *quota.Book, before *book.Match, scheme, host, verb, path str
 	if strings.LastIndexByte(host, ':') > strings.LastIndexByte(host, ']') {
 		return m // it has a port
 	}
-	return costs.Match(verb, host+usualPort(scheme), path)
+	return costs.Match(verb, host+usualPort[scheme], path)
 }
 
-func usualPort(scheme string) string {
-	switch scheme {
-	case "http":
-		return ":80"
-	case "https":
-		return ":443"
-	}
-	return ""
-}
+var usualPort = map[string]string{"http": ":80", "https": ":443"}
 
 // namedHost returns the host that the receiver of a request with an opaque URL reads in it: the
 // host of a URL that is sent whole, as to a proxy, or of the Host header.
@@ -290,7 +282,7 @@ func (t *Transport) withoutKey(req *http.Request) *http.Request {
 // one.
 func hostOf(u *url.URL) string {
 	host := strings.ToLower(asciiHost(u.Host))
-	host = strings.TrimSuffix(host, usualPort(u.Scheme))
+	host = strings.TrimSuffix(host, usualPort[u.Scheme])
 	return strings.TrimSuffix(host, ".")
 }
 

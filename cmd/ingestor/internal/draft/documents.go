@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -41,14 +42,7 @@ func (n node) list(key string) (all []node) {
 }
 
 // keys are in order, so that a draft is the same each time.
-func (n node) keys() []string {
-	all := make([]string, 0, len(n))
-	for key := range n {
-		all = append(all, key)
-	}
-	slices.Sort(all)
-	return all
-}
+func (n node) keys() []string { return slices.Sorted(maps.Keys(n)) }
 
 func decode(text []byte, into any) error {
 	if first := bytes.TrimSpace(text); len(first) > 0 && (first[0] == '{' || first[0] == '[') && json.Unmarshal(text, into) == nil {

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -292,12 +293,7 @@ func (c *call) reaches(to *url.URL) (host string, ours bool) {
 
 var usualPort = map[string]string{"http": ":80", "https": ":443"}
 
-func escapedPath(u *url.URL) string {
-	if path := u.EscapedPath(); path != "" {
-		return path
-	}
-	return "/"
-}
+func escapedPath(u *url.URL) string { return cmp.Or(u.EscapedPath(), "/") }
 
 // origin returns the address of the proxy, as the program knows it.
 func (c *call) origin() string {

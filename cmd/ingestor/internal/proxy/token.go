@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"maps"
@@ -118,12 +119,7 @@ func (c *call) account() string {
 	case from.Header != "":
 		named = strings.TrimSpace(c.request.Header.Get(from.Header))
 	}
-	for _, name := range []string{c.labels.Account, named} {
-		if name != "" {
-			return name
-		}
-	}
-	return quota.DefaultAccount
+	return cmp.Or(c.labels.Account, named, quota.DefaultAccount)
 }
 
 // job returns the label of a call's job: it begins with the name of the token.
