@@ -63,8 +63,8 @@ func (k *keyring) key(ctx context.Context, c *call) (string, error) {
 	if !k.upstreams[c.upstream.Name] || c.abroad {
 		return "", nil
 	}
-	failed := func(reason string, err error) (string, error) {
-		return "", &CredentialError{Upstream: c.upstream.Name, Account: c.account, Reason: reason, Err: err}
+	failed := func(reason string, err error) error {
+		return &CredentialError{Upstream: c.upstream.Name, Account: c.account, Reason: reason, Err: err}
 	}
 	name := owner(c.upstream.Name, c.account)
 	source := k.sources[name]
@@ -73,18 +73,18 @@ func (k *keyring) key(ctx context.Context, c *call) (string, error) {
 	}
 	switch {
 	case source == nil:
-		return failed(fmt.Sprintf("there is no key; add %q to meter.Options.Keys", name), nil)
+		return "", failed(fmt.Sprintf("there is no key; add %q to meter.Options.Keys", name), nil)
 	case c.detour:
-		return failed("the call names a host of the upstream but is sent to another, and the key is not; add that one to hosts in costs.yaml, if it may have it", nil)
+		return "", failed("the call names a host of the upstream but is sent to another, and the key is not; add that one to hosts in costs.yaml, if it may have it", nil)
 	case c.upstream.Key.Header == "":
-		return failed("the price book does not say which header carries the key; add api_key: {header: ...} in costs.yaml", nil)
+		return "", failed("the price book does not say which header carries the key; add api_key: {header: ...} in costs.yaml", nil)
 	}
 	key, err := source(ctx)
 	switch {
 	case err != nil:
-		return failed("its source failed", err)
+		return "", failed("its source failed", err)
 	case !headerValue(key):
-		return failed("its source has none, or one that is not a single line of printable characters", nil)
+		return "", failed("its source has none, or one that is not a single line of printable characters", nil)
 	}
 	return key, nil
 }
