@@ -5,19 +5,19 @@ import "bytes"
 // events splits server-sent events. It gives the data of each to a scanner, and ends each.
 type events struct {
 	to      *Reading
-	field   [len("data")]byte // the beginning of the line
-	length  int               // of the line so far, up to the end of its name
-	inData  bool              // the line's name is data
-	skip    bool              // the line is something else
-	space   bool              // a space may follow the colon
-	newline bool              // the last character was \r
-	data    bool              // the event has data
-	said    int               // characters of the event that are those of done
-	done    bool              // an event said that it is the last
+	matched int  // bytes of the line that are those of field; -1: the line is something else
+	space   bool // a space may follow the field
+	newline bool // the last character was \r
+	data    bool // the event has data
+	said    int  // characters of the event that are those of lastEvent; -1: it is another one
+	done    bool // an event said that it is the last
 }
 
-// lastEvent is the data of the event with which many upstreams end a stream.
-const lastEvent = "[DONE]"
+const (
+	field = "data:"
+	// lastEvent is the data of the event with which many upstreams end a stream.
+	lastEvent = "[DONE]"
+)
 
 func (e *events) write(p []byte) {
 	for len(p) > 0 {
@@ -33,37 +33,28 @@ func (e *events) write(p []byte) {
 		if i := bytes.IndexByte(p[:n], '\r'); i >= 0 {
 			n, whole = i, true
 		}
-		if !whole {
-			e.line(p)
+		if e.line(p[:n]); !whole {
 			return
 		}
-		e.line(p[:n])
-		e.newline = p[n] == '\r'
-		e.endLine()
+		if e.newline = p[n] == '\r'; e.matched == 0 { // an empty line
+			e.end()
+		}
+		e.matched = 0
 		p = p[n+1:]
 	}
 }
 
-// line reads a part of a line.
 func (e *events) line(p []byte) {
-	if e.length == 0 && !e.inData && !e.skip && bytes.HasPrefix(p, []byte("data:")) { // mostly
-		e.startData()
-		p = p[len("data:"):]
-	}
-	for len(p) > 0 && !e.inData && !e.skip {
-		c := p[0]
-		switch {
-		case e.length < len(e.field) && c != ':':
-			e.field[e.length] = c
-			e.length++
-		case e.length == len(e.field) && c == ':' && string(e.field[:]) == "data":
-			e.startData()
-		default:
-			e.skip = true
+	for ; len(p) > 0 && e.matched >= 0 && e.matched < len(field); p = p[1:] {
+		if p[0] != field[e.matched] {
+			e.matched = -1
+			return
 		}
-		p = p[1:]
+		if e.matched++; e.matched == len(field) {
+			e.startData()
+		}
 	}
-	if !e.inData || len(p) == 0 {
+	if len(p) == 0 || e.matched < 0 {
 		return
 	}
 	if e.space && p[0] == ' ' {
@@ -75,7 +66,7 @@ func (e *events) line(p []byte) {
 }
 
 func (e *events) startData() {
-	e.inData, e.space = true, true
+	e.space = true
 	if e.data { // one more line of the same event
 		e.to.json.write([]byte{'\n'})
 		e.said = 0
@@ -83,13 +74,9 @@ func (e *events) startData() {
 	e.data = true
 }
 
-// say compares the event with the last one.
 func (e *events) say(p []byte) {
 	for _, c := range p {
-		if e.said < 0 {
-			return
-		}
-		if e.said == len(lastEvent) || c != lastEvent[e.said] {
+		if e.said < 0 || e.said == len(lastEvent) || c != lastEvent[e.said] {
 			e.said = -1
 			return
 		}
@@ -97,15 +84,6 @@ func (e *events) say(p []byte) {
 	}
 }
 
-func (e *events) endLine() {
-	if e.length == 0 && !e.skip && !e.inData {
-		e.end()
-		return
-	}
-	e.length, e.inData, e.skip = 0, false, false
-}
-
-// end ends an event.
 func (e *events) end() {
 	if e.data {
 		e.done = e.done || e.said == len(lastEvent)

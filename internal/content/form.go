@@ -30,7 +30,6 @@ func (f *form) end() {
 	f.text = nil
 }
 
-// value returns the value of a source in the body, if a form has it.
 func (f *form) value(s *book.Source) (string, bool) {
 	if f == nil || len(f.values[s.Body]) == 0 || s.Body == "" {
 		return "", false

@@ -46,7 +46,6 @@ func newInflater(most int64, to func([]byte)) *inflater {
 	return z
 }
 
-// write decodes the next piece.
 func (z *inflater) write(p []byte) {
 	z.piece = p
 	z.next() // until it needs more
@@ -80,14 +79,9 @@ func (p *pieces) Read(to []byte) (int, error) {
 
 // ReadByte saves the decoder a buffer of its own.
 func (p *pieces) ReadByte() (byte, error) {
-	for len(p.z.piece) == 0 {
-		if p.z.ended || !p.yield(struct{}{}) {
-			return 0, io.EOF
-		}
-	}
-	c := p.z.piece[0]
-	p.z.piece = p.z.piece[1:]
-	return c, nil
+	var c [1]byte
+	_, err := p.Read(c[:])
+	return c[0], err
 }
 
 // Decoded shows a body that comes in pieces to a function, without its gzip. It shows

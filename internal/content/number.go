@@ -33,12 +33,7 @@ func Number(text string) (int64, bool) {
 }
 
 // add returns a + b, at most window.MaxUnits.
-func add(a, b int64) int64 {
-	if b > window.MaxUnits-a {
-		return window.MaxUnits
-	}
-	return a + b
-}
+func add(a, b int64) int64 { return min(a+b, window.MaxUnits) }
 
 // scale returns n divided by per, rounded up, times so many; at most window.MaxUnits.
 func scale(n, per, times int64) int64 {
@@ -95,7 +90,6 @@ func Time(as book.TimeForm, text string) (until time.Time, wait time.Duration, o
 	return time.Time{}, wait, ok
 }
 
-// toGo reads a number of units of time.
 func toGo(text string, unit time.Duration) (time.Duration, bool) {
 	n, ok := fraction(text)
 	if most := float64(book.MaxBlock); !ok || n*float64(unit) > most {
@@ -115,7 +109,6 @@ func instantOf(text string, unit time.Duration) (until time.Time, wait time.Dura
 	return until, 0, sensible(until)
 }
 
-// fraction reads a number that is not negative.
 func fraction(text string) (float64, bool) {
 	if text == "" || strings.Trim(text, "0123456789.") != "" {
 		return 0, false
@@ -130,7 +123,6 @@ const (
 	year9999 = 253_402_300_799
 )
 
-// dated returns the time of a date.
 func dated(until time.Time, err error) (time.Time, time.Duration, bool) {
 	if err == nil && until.Unix() < year2000 {
 		return time.Time{}, passed, true

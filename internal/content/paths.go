@@ -147,7 +147,6 @@ func (p *paths) open(object bool) bool {
 
 var nowhere place
 
-// end ends an object or array.
 func (p *paths) end() {
 	last := p.top()
 	if last.array {

@@ -178,7 +178,6 @@ func (p *Plan) Estimate(r *Reading, rates book.Rates, learned Learned) map[strin
 	return all
 }
 
-// sum adds up sources.
 func (r *Reading) sum(of [2]int) (sum int64, ok bool) {
 	for i := of[0]; i < of[1]; i++ {
 		n, ok := r.Units(i)
@@ -190,7 +189,6 @@ func (r *Reading) sum(of [2]int) (sum int64, ok bool) {
 	return sum, true
 }
 
-// weigh adds up the sources of a bill.
 func (r *Reading) weigh(sources []book.Source, at [2]int, rates book.Rates) (int64, bool) {
 	values := make([]int64, len(sources))
 	for i := range values {

@@ -120,7 +120,6 @@ func (r *Reading) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// read reads the next piece, decoded.
 func (r *Reading) read(p []byte) {
 	if !r.known {
 		r.length += int64(len(p))
@@ -205,7 +204,6 @@ func (r *Reading) End(eof bool) {
 	}
 }
 
-// raw returns the text of a source, if the message has it.
 func (r *Reading) raw(i int) (text string, ok bool) {
 	source, at := r.of.all[i], r.of.slots[i]
 	switch {

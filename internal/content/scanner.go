@@ -52,7 +52,6 @@ type scanner struct {
 	text   []byte
 }
 
-// reset begins a new text of JSON.
 func (s *scanner) reset() {
 	*s = scanner{to: s.to, kinds: s.kinds[:0], text: s.text[:0], looks: s.looks}
 }
@@ -67,7 +66,6 @@ func (s *scanner) flush() {
 	}
 }
 
-// write reads the next piece.
 func (s *scanner) write(p []byte) {
 	for i := 0; i < len(p) && !s.broken; {
 		c := p[i]
@@ -160,7 +158,6 @@ func (s *scanner) open(object bool) {
 	}
 }
 
-// push goes a level deeper.
 func (s *scanner) push(object bool) bool {
 	if s.depth == maxNested {
 		s.broken = true
@@ -227,7 +224,6 @@ func (s *scanner) close(c byte) {
 	s.after()
 }
 
-// after comes after a value.
 func (s *scanner) after() {
 	if s.state = wantComma; s.depth == 0 {
 		s.state = wantValue

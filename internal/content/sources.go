@@ -95,7 +95,9 @@ func (m *Message) text(s *book.Source) (string, bool) {
 		}
 		return strings.TrimSpace(values[0]), true
 	case s.Query != "":
-		return param(m.Query, s.Query)
+		value, has := Param(m.Query, s.Query)
+		plain, err := url.QueryUnescape(value)
+		return plain, has && err == nil
 	case s.Path != "":
 		if m.Path == nil {
 			return "", false
@@ -109,22 +111,19 @@ func (m *Message) text(s *book.Source) (string, bool) {
 	return strconv.FormatInt(s.Number, 10), true
 }
 
-// param returns the first value of a parameter.
-func param(query, name string) (string, bool) {
+// Param returns the first value of a parameter of a query, with its escapes.
+func Param(query, name string) (value string, has bool) {
 	for query != "" {
 		var part string
 		part, query, _ = strings.Cut(query, "&")
 		key, value, _ := strings.Cut(part, "=")
-		if plain, err := url.QueryUnescape(key); err != nil || plain != name {
-			continue
+		if plain, err := url.QueryUnescape(key); err == nil && plain == name {
+			return value, true
 		}
-		plain, err := url.QueryUnescape(value)
-		return plain, err == nil
 	}
 	return "", false
 }
 
-// units returns the number that the text of a source stands for.
 func units(s *book.Source, text string) (n int64, ok bool) {
 	if s.Cases != nil {
 		n, ok = cases(s, text)
@@ -157,7 +156,6 @@ func cases(s *book.Source, text string) (sum int64, ok bool) {
 	return sum, true
 }
 
-// units returns the number that the text of a source stands for.
 func (s *Sources) units(i int, text string) (int64, bool) {
 	text, ok := s.within(i, text)
 	if !ok {

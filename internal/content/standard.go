@@ -117,7 +117,6 @@ func afterRetry(h http.Header, all []Limit) []Limit {
 	return all
 }
 
-// listed reads a list of policies.
 func listed(field []string) (all []Limit) {
 	list, _ := httpsfv.UnmarshalList(field)
 	for _, m := range list {
@@ -147,7 +146,6 @@ func paramOf(item httpsfv.Item, name string) any {
 	return v
 }
 
-// nameOf returns a text or a token.
 func nameOf(v any) string {
 	switch v := v.(type) {
 	case string:

@@ -174,7 +174,6 @@ func tooDeep(data []byte) int {
 	return -1
 }
 
-// offset is the place of a byte.
 func offset(data []byte, i int) Place {
 	begin := bytes.LastIndexByte(data[:i], '\n') + 1
 	return Place{bytes.Count(data[:i], []byte("\n")) + 1, utf8.RuneCount(data[begin:i]) + 1}
@@ -219,7 +218,6 @@ func (f *File) place(tk *token.Token) Place {
 	return Place{line, min(max(tk.Position.Column, 1), width+1)}
 }
 
-// at is where a node begins.
 func (f *File) at(n ast.Node) Place {
 	switch n := n.(type) {
 	case *ast.MappingNode:

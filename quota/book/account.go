@@ -71,7 +71,6 @@ func (r *reader) accounts(u *Upstream, d *keys.Upstream) {
 	}
 }
 
-// accountPool makes the limits that an account has of a pool.
 func (r *reader) accountPool(p *Pool, account string, d *keys.AccountPool, of *keys.Pool, label string) {
 	if !takes(of.Windows) {
 		r.fault(r.found[d].at, "%s changes nothing: every window of the pool has a quota of its own", label)

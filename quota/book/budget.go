@@ -165,19 +165,15 @@ func Weigh(sources []Source, values []int64, rates Rates) int64 {
 	return min(sum.Int64(), window.MaxUnits)
 }
 
-// prices makes the price list of an upstream.
 func (r *reader) prices(d *keys.PriceList) *PriceList {
 	if d == nil || !r.readable(d) || !r.sound(d) {
 		return nil
 	}
 	l := &PriceList{Cases: map[string]Rates{}, Dearest: Rates{}, Admit: d.Default == "dearest", Source: d.Source}
 	l.Verified, _ = time.Parse(time.DateOnly, d.Verified)
-	for i := range d.By {
-		by, ok := r.source(&d.By[i], forKey)
-		if !ok {
-			return nil
-		}
-		l.By = append(l.By, by)
+	var ok bool
+	if l.By, ok = r.keySources(d.By); !ok {
+		return nil
 	}
 	for _, name := range r.names(&d.Cases) {
 		rates := Rates{}
@@ -190,7 +186,6 @@ func (r *reader) prices(d *keys.PriceList) *PriceList {
 	return l
 }
 
-// bill makes the bill of a method.
 func (r *reader) bill(d *keys.Bill, u *Upstream, of *keys.Upstream) *Bill {
 	if d == nil || !r.readable(d) || !r.sound(d) {
 		return nil
@@ -221,7 +216,6 @@ func (r *reader) bill(d *keys.Bill, u *Upstream, of *keys.Upstream) *Bill {
 	return b
 }
 
-// billed makes the sources of a bill.
 func (r *reader) billed(all []keys.Source, why purpose, prices *PriceList) (sources []Source, ok bool) {
 	before := len(r.faults)
 	for i := range all {
@@ -316,22 +310,9 @@ func (r *reader) budget(name string, d *keys.Budget, upstreams map[string]*keys.
 		return nil
 	}
 	p := &Pool{Name: name, Windows: windows, SettleFactor: SettleFactor, Accounts: map[string][]Window{}, Money: true}
-	for i := range d.By {
-		by, ok := r.source(&d.By[i], forKey)
-		if !ok {
-			return nil
-		}
-		p.By = append(p.By, by)
-	}
-	if p.By == nil {
-		for _, key := range []string{"keys", "max_keys"} {
-			if e := r.written(d).get(key); e != nil {
-				r.fault(e.at, "%s of %s changes nothing without by; write what names the key of a call, as in by: {header: X-User}", key, label)
-			}
-		}
+	if !r.keyed(p, d, d.By, d.MaxKeys, label, "by: {header: X-User}") {
 		return p
 	}
-	p.MaxKeys, p.Keys = int(cmp.Or(d.MaxKeys, defaultMaxKeys)), map[string][]Window{}
 	for _, key := range r.names(&d.Keys) {
 		if w, ok := r.limits(specs, d.Windows, amount(d.Keys[key]), 0, fmt.Sprintf("key %q of %s", key, label), &d.Keys); ok {
 			p.Keys[key] = w
@@ -340,7 +321,6 @@ func (r *reader) budget(name string, d *keys.Budget, upstreams map[string]*keys.
 	return p
 }
 
-// words says what a million costs.
 func (l *PriceList) words() string {
 	by := make([]string, len(l.By))
 	for i := range by {

@@ -16,7 +16,6 @@ type Class struct {
 	Outage          Policy // replaces the Outage of the method, unless it is ""
 }
 
-// class makes one class.
 func (r *reader) class(name string, d *keys.Class) Class {
 	c := Class{KeepFree: d.KeepFree.Units, KeepFreePercent: d.KeepFree.Percent, UseHeadroom: d.UseHeadroom, Outage: Policy(d.Outage)}
 	if c.UseHeadroom && c.KeepFree+c.KeepFreePercent > 0 {

@@ -25,7 +25,6 @@ type Entry struct {
 	Any        bool
 }
 
-// descriptors makes the descriptors.
 func (r *reader) descriptors(all []keys.Descriptor, b *Book) (made []Descriptor) {
 	for i := range all {
 		d := &all[i]
@@ -58,7 +57,6 @@ func (r *reader) descriptors(all []keys.Descriptor, b *Book) (made []Descriptor)
 	return made
 }
 
-// descriptorPool finds the pool that a descriptor names.
 func (r *reader) descriptorPool(d *keys.Descriptor, one *Descriptor, b *Book) {
 	who, pool, named := strings.Cut(d.Pool, "/")
 	upstream, account, other := strings.Cut(who, "@")

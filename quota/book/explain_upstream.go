@@ -70,7 +70,6 @@ func (u *Upstream) accountWords() string {
 	return text
 }
 
-// words says what the limits of a pool are.
 func (p *Pool) words() string {
 	text := windowWords(p.Windows, p.Money)
 	if p.By != nil {
@@ -109,7 +108,6 @@ func (p *Pool) words() string {
 	return text
 }
 
-// windowWords says what several windows admit.
 func windowWords(all []Window, money bool) string {
 	texts := make([]string, len(all))
 	for i, w := range all {
@@ -130,7 +128,6 @@ func windowWords(all []Window, money bool) string {
 	return list(texts, "and")
 }
 
-// words says what an answer must have.
 func (c *Condition) words() string {
 	var parts []string
 	if len(c.Status) > 0 {
@@ -157,7 +154,7 @@ func numbers(all []int) string {
 // String says in words what a refusal blocks, and until when: "status 429 blocks core for
 // 1m0s".
 func (u *Refusal) String() string {
-	text := (&Condition{u.Status, u.Header, u.Value}).words()
+	text := u.words()
 	if len(u.Reason) > 0 {
 		text += " and reason " + list(u.Reason, "or")
 	}

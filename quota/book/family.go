@@ -80,7 +80,6 @@ func (m *most) tree() *tree {
 	return nil
 }
 
-// family makes one family.
 func (r *reader) family(name string, d *keys.Family) *Family {
 	f := &Family{Name: name, MaxKeys: int(d.MaxKeys), Overrides: map[string][]Window{}, given: d}
 	if d.MaxKeys == keys.None {
@@ -115,7 +114,6 @@ type limited struct {
 	lease           *keys.Lease
 }
 
-// ownLimits makes the limits of a single key.
 func (r *reader) ownLimits(key string, d *keys.Key, of limited) ([]Window, bool) {
 	if !r.sound(d) {
 		return nil, false

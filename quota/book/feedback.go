@@ -10,7 +10,6 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// feedback makes what the answers of an upstream report.
 func (r *reader) feedback(all []keys.Feedback, u *Upstream, d *keys.Upstream) (reports []Feedback) {
 	for i := range all {
 		f := &all[i]
@@ -36,11 +35,7 @@ func (r *reader) feedback(all []keys.Feedback, u *Upstream, d *keys.Upstream) (r
 			if i > 0 {
 				told++
 			}
-			if s.from.Number != nil {
-				r.fault(r.place(s.from), "feedback is read from the answer, and a number is the same in each; write a source such as {header: X-RateLimit-Remaining}")
-			} else if source, ok := r.source(s.from, forFeedback); ok {
-				*s.to = &source
-			}
+			*s.to = r.inAnswer(s.from, "feedback", "X-RateLimit-Remaining")
 		}
 		if r.given(&f.Reset) {
 			if f.Reset.Word != "" {
@@ -122,7 +117,6 @@ func (r *reader) poolName(d *keys.PoolName, u *keys.Upstream) *PoolName {
 	return &PoolName{From: from, Names: d.Names}
 }
 
-// time makes where an answer has a time.
 func (r *reader) time(d *keys.Time, key string) *Time {
 	if !r.readable(d) || !r.sound(d) {
 		return nil
@@ -132,6 +126,19 @@ func (r *reader) time(d *keys.Time, key string) *Time {
 		return nil
 	}
 	return &Time{Source: *from, As: TimeForm(d.As)}
+}
+
+// inAnswer makes a source that an answer has, or nil.
+func (r *reader) inAnswer(d *keys.Source, what, example string) *Source {
+	if d.Number != nil {
+		r.fault(r.place(d), "%s is read from the answer, and a number is the same in each; write a source such as {header: %s}", what, example)
+		return nil
+	}
+	source, ok := r.source(d, forFeedback)
+	if !ok {
+		return nil
+	}
+	return &source
 }
 
 // textIn makes a source of a text, which stands in one place of the answer.

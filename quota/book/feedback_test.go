@@ -56,9 +56,9 @@ upstreams:
 		return r.String()
 	})
 	rules := []book.Refusal{
-		{Status: []int{403}, Pool: &book.PoolName{From: from(book.Source{Header: "X-Pool"}), Names: names}, At: &book.Time{Source: *from(book.Source{Header: "X-Reset"}), As: book.UnixTime}},
-		{Status: []int{403, 429}, Pools: []string{"search"}, At: &book.Time{Source: *from(book.Source{Body: "error.0.at", Match: regexp.MustCompile("at=(.*)")}), As: book.RFC3339Time}},
-		{Status: []int{429}, Pool: &book.PoolName{Name: "core"}, Until: "x-reset"},
+		{Condition: book.Condition{Status: []int{403}}, Pool: &book.PoolName{From: from(book.Source{Header: "X-Pool"}), Names: names}, At: &book.Time{Source: *from(book.Source{Header: "X-Reset"}), As: book.UnixTime}},
+		{Condition: book.Condition{Status: []int{403, 429}}, Pools: []string{"search"}, At: &book.Time{Source: *from(book.Source{Body: "error.0.at", Match: regexp.MustCompile("at=(.*)")}), As: book.RFC3339Time}},
+		{Condition: book.Condition{Status: []int{429}}, Pool: &book.PoolName{Name: "core"}, Until: "x-reset"},
 	}
 	if diff := cmp.Diff(rules, api.Refusals, asText); diff != "" {
 		t.Errorf("refusals (-want +got):\n%s", diff)

@@ -50,7 +50,6 @@ var forms = map[reflect.Type]reflect.Type{
 	reflect.TypeFor[keys.Fallback](): reflect.TypeFor[*fallback](),
 }
 
-// formOf returns the form of a value of package keys.
 func formOf(v reflect.Value) form { return v.Addr().Convert(forms[v.Type()]).Interface().(form) }
 
 // form is a value that has a form of its own, such as 30 or 30%.
@@ -147,7 +146,6 @@ func bound(text string, missing int64) int64 {
 	return int64(d)
 }
 
-// split returns the parts of a tag.
 func split(tag string) []string {
 	return strings.FieldsFunc(tag, func(c rune) bool { return c == '|' })
 }

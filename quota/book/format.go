@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
+	"github.com/headroom-quota/headroom/internal/strictyaml"
 	"github.com/headroom-quota/headroom/quota/book/keys"
 )
 
@@ -41,7 +41,6 @@ func (b *Book) Diff() []byte {
 	return render(t)
 }
 
-// tree is the book as a tree.
 func (b *Book) tree() *tree {
 	d := new(keys.Book)
 	if b != nil && b.keys != nil {
@@ -157,7 +156,6 @@ func diff(old, made *tree) *tree {
 	return d
 }
 
-// render writes a tree as YAML.
 func render(t *tree) []byte {
 	var out strings.Builder
 	printBlock(&out, t, "")
@@ -218,41 +216,16 @@ func printFlow(out *strings.Builder, t *tree) {
 	}
 }
 
-// quoted puts quotes around text that YAML might take for something else.
+// quoted is [strictyaml.Quoted], but leaves percentages and durations as they are.
 func quoted(s string) string {
-	if !utf8.ValidString(s) {
-		return `"` + s + `"` // which [Parse] refuses; escapes would make other text of it
-	}
-	plain := s != "" && (s[0] >= 'a' && s[0] <= 'z' || s[0] >= 'A' && s[0] <= 'Z')
-	if n := strings.TrimRight(s, "%"); len(s)-len(n) == 1 && strings.Trim(n, "0123456789") == "" && n != "" {
-		return s // a percentage
-	}
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		plain = plain && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-_./ ", c) >= 0 ||
-			c == ':' && i+1 < len(s) && s[i+1] != ' ')
-	}
-	switch strings.ToLower(s) {
-	case "null", "true", "false", "yes", "no", "on", "off", "y", "n":
-		plain = false
-	}
-	if plain && s == strings.TrimSpace(s) {
+	number, percent := strings.CutSuffix(s, "%")
+	if percent && number != "" && strings.Trim(number, digits) == "" {
 		return s
 	}
-	if d, err := time.ParseDuration(s); err == nil && brief(d) == s && strings.Trim(s, "0123456789hms") == "" && strings.ContainsAny(s, "hms") {
-		return s // a duration
+	if d, err := time.ParseDuration(s); err == nil && brief(d) == s && strings.Trim(s, digits+"hms") == "" && strings.ContainsAny(s, "hms") {
+		return s
 	}
-	return strconv.Quote(s)
+	return strictyaml.Quoted(s)
 }
 
-// brief is a duration without the zeros that its String adds: 24h, not 24h0m0s.
-func brief(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
-}
+func brief(d time.Duration) string { return strictyaml.Duration(d) }

@@ -14,7 +14,6 @@ type hostPath struct {
 	table  *routeTable
 }
 
-// addHost adds an entry of hosts.
 func (b *Book) addHost(text string, t *routeTable) {
 	host, path := cutPlace(text)
 	into := &b.hosts
@@ -29,7 +28,6 @@ func (b *Book) addHost(text string, t *routeTable) {
 	(*into)[host] = all
 }
 
-// cutPlace splits an entry of hosts into host and path.
 func cutPlace(text string) (host, path string) {
 	if i := strings.IndexByte(text, '/'); i >= 0 {
 		return text[:i], text[i:]
@@ -110,7 +108,6 @@ func plainAddress(name string) string {
 	return "[" + a.String() + "]"
 }
 
-// badPlace says what is wrong with an entry of hosts.
 func badPlace(text string) string {
 	host, path := cutPlace(text)
 	if path == "" || strings.HasPrefix(path, "//") {
@@ -130,7 +127,6 @@ func badPlace(text string) string {
 	return ""
 }
 
-// badHost says what is wrong with a host of the book.
 func badHost(host string) string {
 	if suffix, wild := strings.CutPrefix(host, "*."); wild {
 		if why := badHost(suffix); why != "" {

@@ -18,11 +18,11 @@ type Match struct {
 	host, path  string
 }
 
-// Segment returns what a {name} of the route stands for, without its escapes; "" if
-// the route has no such name.
-func (m *Match) Segment(name string) string {
+// Segment returns what a {name} of the route stands for, without its escapes. It returns false
+// if the route has no such name.
+func (m *Match) Segment(name string) (string, bool) {
 	if m.Route == nil {
-		return ""
+		return "", false
 	}
 	template, path := m.Route.Path[1:], m.path[1:]
 	for template != "" {
@@ -35,14 +35,11 @@ func (m *Match) Segment(name string) string {
 				text = path
 			}
 			plain, err := url.PathUnescape(strings.TrimSuffix(text, suffix))
-			if err != nil {
-				return ""
-			}
-			return plain
+			return plain, err == nil
 		}
 		template, path = after, rest
 	}
-	return ""
+	return "", false
 }
 
 // Label returns a label of the host, in lower case; 1 is the first. It returns "" if the
@@ -191,7 +188,6 @@ func (t *routeTable) segment(r Route) *segment {
 	return s
 }
 
-// lookup finds what a request leads to.
 func (t *routeTable) lookup(verb, path string) target {
 	if verb == "" {
 		verb = "GET"
@@ -226,7 +222,6 @@ func (t *routeTable) lookup(verb, path string) target {
 	return target{}
 }
 
-// byDefault returns the default of a verb.
 func (t *routeTable) byDefault(verb string) target {
 	m := t.defaults[verb]
 	if m == nil && isVerb(verb) {

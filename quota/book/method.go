@@ -2,8 +2,6 @@ package book
 
 import (
 	"cmp"
-	"net/url"
-	"strings"
 
 	"github.com/headroom-quota/headroom/quota/book/keys"
 	"github.com/headroom-quota/headroom/quota/window"
@@ -48,46 +46,6 @@ func highest(sources []Source) (sum int64) {
 	return min(sum, window.MaxUnits)
 }
 
-// Segment returns what a request has in the place of the {name} of a route. The path is
-// escaped; the result is not.
-func (m *Method) Segment(verb, path, name string) (string, bool) {
-	for _, route := range m.Routes {
-		if route.Verb != "*" && route.Verb != cmp.Or(verb, "GET") {
-			continue
-		}
-		if text, ok := route.segment(path, name); ok {
-			return text, true
-		}
-	}
-	return "", false
-}
-
-// segment is Segment for one route.
-func (r Route) segment(path, name string) (text string, ok bool) {
-	template := r.Path
-	for more := true; more; {
-		var want, got string
-		want, template, more = strings.Cut(template, "/")
-		tail := strings.HasSuffix(want, "...}")
-		if got = path; !tail {
-			var rest bool
-			if got, path, rest = strings.Cut(path, "/"); rest != more {
-				return "", false
-			}
-		}
-		called, after, braces := strings.Cut(strings.TrimPrefix(want, "{"), "}")
-		switch {
-		case !braces && got != want, !strings.HasSuffix(got, after):
-			return "", false
-		case braces && strings.TrimSuffix(called, "...") == name:
-			text, ok = strings.TrimSuffix(got, after), true
-		}
-	}
-	text, err := url.PathUnescape(text)
-	return text, ok && err == nil
-}
-
-// method makes one method and its price.
 func (r *reader) method(name string, d *keys.Method, u *keys.Upstream) *Method {
 	m := &Method{Name: name, Charges: map[string]int64{}, Outage: Policy(d.Outage), Source: d.Source, Upgrade: d.Upgrade}
 	if !r.readable(d) {
@@ -112,7 +70,6 @@ func (r *reader) method(name string, d *keys.Method, u *keys.Upstream) *Method {
 	return m
 }
 
-// charge puts a price on a pool.
 func (r *reader) charge(m *Method, pool string, d *keys.Price) {
 	units, p := r.price(d)
 	m.Charges[pool] = units

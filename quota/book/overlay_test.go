@@ -69,7 +69,7 @@ func TestBookOverlay(t *testing.T) {
 		{"hosts", `{hosts: ["localhost:8080"]}`, func(u *book.Upstream) { u.Hosts = []string{"localhost:8080"} }},
 		{"unpriced", `{unpriced: admit}`, func(u *book.Upstream) { u.Unpriced = book.Admit }},
 		{"refusals", `{refusals: [{status: 503, for: 1m}]}`, func(u *book.Upstream) {
-			u.Refusals = []book.Refusal{{Status: []int{503}, For: time.Minute}} // a list is replaced whole
+			u.Refusals = []book.Refusal{{Condition: book.Condition{Status: []int{503}}, For: time.Minute}} // a list is replaced whole
 		}},
 		{"no refusals", `{refusals: null, api_key: null, resumable: null}`, func(u *book.Upstream) {
 			u.Refusals, u.Key, u.Resumable = nil, book.APIKey{}, ""

@@ -93,7 +93,15 @@ func (r *reader) pool(name string, d *keys.Pool, known []string) *Pool {
 		return nil
 	}
 	p := &Pool{Name: name, Example: d.Example, LearnLimit: d.Limit == "learn", Learned: learned, Metric: d.Metric, SettleFactor: cmp.Or(d.Settle, SettleFactor), Lease: lease, Windows: windows, Accounts: map[string][]Window{}}
-	r.poolKeys(p, d, limited{label, specs, given, quota, headroom, []any{&d.Headroom, &d.Quota}, d.Lease})
+	if !r.keyed(p, d, d.By, d.MaxKeys, label, "by: {body: model}") {
+		return p
+	}
+	of := limited{label, specs, given, quota, headroom, []any{&d.Headroom, &d.Quota}, d.Lease}
+	for _, key := range r.names(&d.Keys) {
+		if w, ok := r.ownLimits(key, d.Keys[key], of); ok {
+			p.Keys[key] = w
+		}
+	}
 	return p
 }
 
@@ -165,30 +173,32 @@ const SettleFactor = 10
 // defaultMaxKeys is the max_keys of a pool that has none.
 const defaultMaxKeys = 100_000
 
-// poolKeys makes the keys of a pool, and the limits that some have.
-func (r *reader) poolKeys(p *Pool, d *keys.Pool, of limited) {
-	if d.By == nil {
+// keyed makes what names the keys of a pool or budget. It returns false if nothing does.
+func (r *reader) keyed(p *Pool, d any, by []keys.Source, most int64, label, example string) bool {
+	if by == nil {
 		for _, key := range []string{"keys", "max_keys"} {
 			if e := r.written(d).get(key); e != nil {
-				r.fault(e.at, "%s of %s changes nothing without by; write what names the key of a call, as in by: {body: model}", key, of.label)
+				r.fault(e.at, "%s of %s changes nothing without by; write what names the key of a call, as in %s", key, label, example)
 			}
 		}
-		return
+		return false
 	}
-	for i := range d.By {
-		by, ok := r.source(&d.By[i], forKey)
+	var ok bool
+	p.By, ok = r.keySources(by)
+	p.MaxKeys, p.Keys = int(cmp.Or(most, defaultMaxKeys)), map[string][]Window{}
+	return ok
+}
+
+// keySources makes the sources of a key, or of the name of a price.
+func (r *reader) keySources(all []keys.Source) (made []Source, ok bool) {
+	for i := range all {
+		by, ok := r.source(&all[i], forKey)
 		if !ok {
-			p.By = nil
-			return
+			return nil, false
 		}
-		p.By = append(p.By, by)
+		made = append(made, by)
 	}
-	p.MaxKeys, p.Keys = int(cmp.Or(d.MaxKeys, defaultMaxKeys)), map[string][]Window{}
-	for _, key := range r.names(&d.Keys) {
-		if w, ok := r.ownLimits(key, d.Keys[key], of); ok {
-			p.Keys[key] = w
-		}
-	}
+	return made, true
 }
 
 // sets returns the windows of the pool as each account has them, and then those of each

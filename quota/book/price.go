@@ -161,7 +161,6 @@ func (r *reader) source(d *keys.Source, why purpose) (Source, bool) {
 	return s, len(r.faults) == before
 }
 
-// placeOf returns where the value stands.
 func placeOf(d *keys.Source) string {
 	for _, text := range [...]string{d.Header, d.Query, d.Path, d.Body, d.Count, d.Bytes, d.Call} {
 		if text != "" {
@@ -171,7 +170,6 @@ func placeOf(d *keys.Source) string {
 	return ""
 }
 
-// badMember says what is wrong with the path of a member of JSON.
 func badMember(path string) string {
 	if why := plainText(256)(path); why != "" {
 		return why
@@ -187,7 +185,6 @@ func badMember(path string) string {
 	return ""
 }
 
-// badRegexp says what is wrong with a regular expression.
 func badRegexp(text string) string {
 	if why := plainText(256)(text); why != "" {
 		return why

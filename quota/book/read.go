@@ -88,7 +88,6 @@ func (r *reader) read(f *field, e *entry, v reflect.Value, s *scope) {
 	e.value.faulty = len(r.faults) > before
 }
 
-// readRecord reads a mapping of keys into a struct.
 func (r *reader) readRecord(f *field, e *entry, v reflect.Value, s *scope) {
 	e.value = f.long(e.value)
 	t := e.value
@@ -185,7 +184,6 @@ func (s *scope) orMean(otherwise string) string {
 	return orMean(s.name, s.among.without(s.name).keys(), otherwise)
 }
 
-// fill sets a missing value to its default.
 func (f *field) fill(v reflect.Value) {
 	switch {
 	case f.preset == "":
@@ -196,7 +194,6 @@ func (f *field) fill(v reflect.Value) {
 	}
 }
 
-// readEntries reads a mapping from names into a map.
 func (r *reader) readEntries(f *field, e *entry, v reflect.Value, s *scope) {
 	t := e.value
 	if t.kind != isMapping {
@@ -276,7 +273,6 @@ func (r *reader) sound(values ...any) bool {
 	return !slices.ContainsFunc(values, func(x any) bool { t := r.written(x); return t != nil && t.faulty })
 }
 
-// place is where a value stands.
 func (r *reader) place(x any) place { return r.written(x).at }
 
 // missing is the place of what is not there: where it was removed, or else what

@@ -12,9 +12,7 @@ import (
 // meets all conditions that are set. Exactly one of Until, At, For and Credential
 // is set, and says what the answer means.
 type Refusal struct {
-	Status []int    // condition: the answer has one of these codes
-	Header string   // condition: the answer has this header
-	Value  string   // condition: Header has this value
+	Condition
 	Reason []string // condition: a member "reason" of the JSON body is one of these
 	Body   []string // condition: the body contains one of these
 
@@ -30,7 +28,6 @@ type Refusal struct {
 // UntilReset is the Until of a rule that blocks pools until their reset.
 const UntilReset = "reset"
 
-// refusals makes the rules for refusals by the upstream.
 func (r *reader) refusals(all []keys.Refusal, u *keys.Upstream) []Refusal {
 	var rules []Refusal
 	var given []*keys.Refusal
@@ -40,7 +37,7 @@ func (r *reader) refusals(all []keys.Refusal, u *keys.Upstream) []Refusal {
 			continue
 		}
 		rule := Refusal{
-			Status: d.Status, Header: d.Header.Name, Value: d.Header.Value, Reason: d.Reason, Body: d.Body,
+			Condition: Condition{d.Status, d.Header.Name, d.Header.Value}, Reason: d.Reason, Body: d.Body,
 			Pools: d.Pools, For: d.For, Credential: d.Credential,
 		}
 		if until := &d.Until; until.Word != "" {
@@ -63,21 +60,15 @@ func (r *reader) refusals(all []keys.Refusal, u *keys.Upstream) []Refusal {
 	return rules
 }
 
-// limitOf makes where an answer names the upstream's limit.
 func (r *reader) limitOf(d *keys.Refusal) *Source {
 	switch {
 	case !r.given(&d.Limit):
 		return nil
 	case d.Credential:
 		r.fault(r.place(&d.Limit), "a refusal with credential: true is about no limit; remove limit")
-	case d.Limit.Number != nil:
-		r.fault(r.place(&d.Limit), "the limit is read from the answer, and a number is the same in each; write a source such as {header: X-RateLimit-Limit}")
-	default:
-		if source, ok := r.source(&d.Limit, forFeedback); ok {
-			return &source
-		}
+		return nil
 	}
-	return nil
+	return r.inAnswer(&d.Limit, "the limit", "X-RateLimit-Limit")
 }
 
 // means checks that a rule has no status twice, and no credential: false.

@@ -30,10 +30,10 @@ upstreams:
 		t.Errorf("key %+v, resumable %q", api.Key, api.Resumable)
 	}
 	want := []book.Refusal{
-		{Status: []int{401}, Credential: true},
-		{Status: []int{403, 429}, Header: "x-ratelimit-remaining", Value: "0", Until: "x-ratelimit-reset"},
-		{Status: []int{403, 429}, Header: "retry-after", For: time.Minute},
-		{Status: []int{403}, Reason: []string{"quotaExceeded", "true"}, Body: []string{`"1/d`}, Until: book.UntilReset},
+		{Condition: book.Condition{Status: []int{401}}, Credential: true},
+		{Condition: book.Condition{Status: []int{403, 429}, Header: "x-ratelimit-remaining", Value: "0"}, Until: "x-ratelimit-reset"},
+		{Condition: book.Condition{Status: []int{403, 429}, Header: "retry-after"}, For: time.Minute},
+		{Condition: book.Condition{Status: []int{403}}, Reason: []string{"quotaExceeded", "true"}, Body: []string{`"1/d`}, Until: book.UntilReset},
 	}
 	if diff := cmp.Diff(want, api.Refusals); diff != "" {
 		t.Errorf("refusals (-want +got):\n%s", diff)

@@ -72,7 +72,6 @@ func parseRoute(text string) (r Route, why string) {
 	return Route{verb, path}, ""
 }
 
-// badVerb says what is wrong with the verb of a route.
 func badVerb(verb string) string {
 	if verb != anyName && !isVerb(verb) {
 		return "must be a verb in capitals, as in GET, or * for any"
@@ -85,7 +84,6 @@ func isVerb(verb string) bool {
 	return verb != "" && len(verb) <= 16 && strings.Trim(verb, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
 }
 
-// badSegment says what is wrong with a segment of a path template.
 func badSegment(part string) string {
 	name, after, closed := strings.Cut(part, "}")
 	if open := strings.HasPrefix(part, "{"); open || closed || strings.Contains(part, "{") {

@@ -34,7 +34,6 @@ func (r *reader) scalar(f *field, t *tree, v reflect.Value, label string) (ok bo
 	return ok
 }
 
-// is checks what a node is.
 func (r *reader) is(t *tree, k kind, label string) bool {
 	if t.kind == k {
 		return true
@@ -54,7 +53,6 @@ func (t *tree) show() string {
 	return string(t.kind)
 }
 
-// integer reads a whole number.
 func (r *reader) integer(t *tree, label string, least, most int64) (int64, bool) {
 	n, err := strconv.ParseInt(t.text, 10, 64)
 	// YAML would read 010 as 8 and 1e3 as text: neither is a price.
@@ -86,7 +84,6 @@ func (r *reader) text(f *field, t *tree, label string) bool {
 	return len(r.faults) == before
 }
 
-// duration reads a Go duration.
 func (r *reader) duration(f *field, t *tree, label string) (time.Duration, bool) {
 	if t.kind == isNumber {
 		r.fault(t.at, "%s is a duration: %s needs a unit, as in 90s, 10m or 24h", label, t.text)

@@ -139,7 +139,6 @@ type FreeAnswer struct {
 	Pools []string // in which it costs nothing; nil: in all
 }
 
-// free makes the conditions of the answers that cost nothing.
 func (r *reader) free(all []keys.FreeAnswer, u *keys.Upstream) (free []FreeAnswer) {
 	for i := range all {
 		d := &all[i]
@@ -154,12 +153,11 @@ func (r *reader) free(all []keys.FreeAnswer, u *keys.Upstream) (free []FreeAnswe
 				r.hasPool(&d.Pools[i], d.Pools[i], "a free answer", u)
 			}
 		}
-		free = append(free, FreeAnswer{Condition{Status: d.Status, Header: d.Header.Name, Value: d.Header.Value}, d.Pools})
+		free = append(free, FreeAnswer{Condition{d.Status, d.Header.Name, d.Header.Value}, d.Pools})
 	}
 	return free
 }
 
-// upstream makes one upstream and the routes of its methods.
 func (r *reader) upstream(name string, d *keys.Upstream) (*Upstream, *routeTable) {
 	u := &Upstream{
 		Name: name, Hosts: d.Hosts, Unpriced: Policy(d.Unpriced), Key: APIKey(d.APIKey), Resumable: d.Resumable,

@@ -3,6 +3,7 @@ package book
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -165,27 +166,23 @@ func specOf(d *keys.Window) (window.Spec, error) {
 
 // inFlight is specOf a window of calls in flight.
 func inFlight(d *keys.Window) (window.Spec, error) {
-	switch {
-	case d.Quota > 0:
+	if d.Quota > 0 {
 		return window.Spec{}, errors.New("quota does not go with in_flight, which is the number itself; leave it out")
-	case d.Burst != 0:
-		return window.Spec{}, errors.New("burst does not go with in_flight; leave it out")
-	case d.Late != 0:
-		return window.Spec{}, errors.New("late does not go with in_flight; leave it out")
-	case d.Algorithm != "":
-		return window.Spec{}, errors.New("algorithm does not go with in_flight; leave it out")
-	case d.Precision != 0:
-		return window.Spec{}, errors.New("precision does not go with in_flight; leave it out")
-	case d.Zone != "":
-		return window.Spec{}, errors.New("zone does not go with in_flight; leave it out")
-	case d.Lag != nil:
-		return window.Spec{}, errors.New("lag does not go with in_flight; leave it out")
+	}
+	for _, other := range []struct {
+		key   string
+		given bool
+	}{
+		{"burst", d.Burst != 0}, {"late", d.Late != 0}, {"algorithm", d.Algorithm != ""}, {"precision", d.Precision != 0}, {"zone", d.Zone != ""}, {"lag", d.Lag != nil},
+	} {
+		if other.given {
+			return window.Spec{}, fmt.Errorf("%s does not go with in_flight; leave it out", other.key)
+		}
 	}
 	d.TTL = cmp.Or(d.TTL, 2*time.Minute)
 	return window.Spec{Algorithm: window.InFlight, Per: d.TTL}.Normal()
 }
 
-// badZone says what is wrong with the name of a time zone.
 func badZone(name string) string {
 	_, err := time.LoadLocation(name)
 	switch {
@@ -200,7 +197,6 @@ func badZone(name string) string {
 // span is a duration, or a period of the calendar.
 type span keys.Span
 
-// parts returns the duration or the period that a span is.
 func parts(s keys.Span) (time.Duration, window.Period) {
 	if d, err := time.ParseDuration(string(s)); err == nil {
 		return d, ""
@@ -232,7 +228,6 @@ func (s *span) tree() *tree {
 	return text(string(*s))
 }
 
-// valueOf returns the number that p points to, or 0 for nil.
 func valueOf(p *int64) int64 {
 	if p == nil {
 		return 0

@@ -16,7 +16,6 @@ func list(words []string, last string) string {
 	return strings.Join(words[:n], ", ") + " " + last + " " + words[n]
 }
 
-// didYouMean suggests the nearest known word, if there is one.
 func didYouMean(word string, known []string) string {
 	if best := strictyaml.Nearest(word, known); best != "" {
 		return fmt.Sprintf("; did you mean %q?", best)

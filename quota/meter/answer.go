@@ -58,7 +58,7 @@ func (h charge) follow(resp *http.Response) {
 		}
 		a.reading = p.Answer.Read(content.Message{Header: resp.Header, Length: length})
 	}
-	if cost := h.t.actuals[h.c.upstream.Name]; cost != nil {
+	if cost := h.t.set.Actual[h.c.upstream.Name]; cost != nil {
 		h.c.content.cost = cost(resp, h.c.name)
 	}
 	a.wrap(resp)
@@ -120,18 +120,15 @@ func (a *answer) wrap(resp *http.Response) {
 			a.reading = nil
 		}
 		resp.Body = &answerStream{a, body}
-	case io.WriterTo:
+	default:
 		if body == http.NoBody {
 			a.end(true)
 			return
 		}
-		resp.Body = &answerTo{a, body}
-	default:
 		resp.Body = a
 	}
 }
 
-// Read implements [io.Reader].
 func (a *answer) Read(p []byte) (int, error) {
 	a.reads(true)
 	n, err := a.ReadCloser.Read(p)
@@ -140,7 +137,6 @@ func (a *answer) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements [io.Closer].
 func (a *answer) Close() error {
 	err := a.ReadCloser.Close()
 	a.saw(nil, io.ErrClosedPipe)
@@ -212,33 +208,4 @@ func (a *answer) end(eof bool) {
 type answerStream struct {
 	*answer
 	io.Writer
-}
-
-// answerTo is an answer whose base can write itself.
-type answerTo struct {
-	*answer
-	to io.WriterTo
-}
-
-// WriteTo implements [io.WriterTo].
-func (a *answerTo) WriteTo(w io.Writer) (int64, error) {
-	a.reads(true)
-	n, err := a.to.WriteTo(&both{w, a.answer})
-	a.reads(false)
-	if err == nil {
-		a.saw(nil, io.EOF)
-	}
-	return n, err
-}
-
-// both writes what an answer sees.
-type both struct {
-	io.Writer
-	a *answer
-}
-
-func (b *both) Write(p []byte) (int, error) {
-	n, err := b.Writer.Write(p)
-	b.a.saw(p[:min(max(n, 0), len(p))], nil)
-	return n, err
 }

@@ -24,10 +24,11 @@ type CredentialError struct {
 
 // Error implements error.
 func (e *CredentialError) Error() string {
-	s := fmt.Sprintf("key of %s: %s", owner{e.Upstream, e.Account}, e.Reason)
+	s := e.Reason
 	if e.Status != 0 {
-		s = fmt.Sprintf("key of %s: the upstream does not let it be used: %s; check the key and its restrictions", owner{e.Upstream, e.Account}, e.Reason)
+		s = "the upstream does not let it be used: " + s + "; check the key and its restrictions"
 	}
+	s = "key of " + owner(e.Upstream, e.Account) + ": " + s
 	if e.Err != nil {
 		s += ": " + e.Err.Error()
 	}

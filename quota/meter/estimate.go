@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -44,7 +43,6 @@ type facts struct {
 	reports []*report     // how answers are read
 }
 
-// facts returns what a price book says of a call.
 func (t *Transport) facts(costs *quota.Book, c *call) *facts {
 	p := t.plans.Load()
 	if p == nil || p.book != costs {
@@ -67,7 +65,7 @@ func (t *Transport) newPlans(costs *quota.Book) *plans {
 			}
 		}
 		p.unpriced[u] = &of
-		free := u.FailedFree || len(u.Free) > 0 || t.prices[u.Name] != nil || t.actuals[u.Name] != nil
+		free := u.FailedFree || len(u.Free) > 0 || t.set.Price[u.Name] != nil || t.set.Actual[u.Name] != nil
 		for _, methods := range []map[string]*book.Method{u.Methods, u.Default} {
 			for _, m := range methods {
 				f := of
@@ -107,13 +105,13 @@ func slotTTL(u *book.Upstream, pool string) time.Duration {
 // price reads a request for what its call will cost, if that is not fixed, and for the keys
 // of the pools that it charges.
 func (t *Transport) price(c *call, req *http.Request) error {
-	price := t.prices[c.upstream.Name]
-	if price != nil || t.actuals[c.upstream.Name] != nil {
+	price := t.set.Price[c.upstream.Name]
+	if price != nil || t.set.Actual[c.upstream.Name] != nil {
 		c.content = &priced{}
 	}
 	if plan := c.plan; plan != nil {
 		most := cmp.Or(c.upstream.RequestBuffer, book.DefaultRequestBuffer)
-		r := plan.Request.Read(content.Message{Header: req.Header, Query: req.URL.RawQuery, Path: c.segment, Call: c.name, Caller: book.CallerOf(c.caller.Job), Length: bodyLength(req), Most: most})
+		r := plan.Request.Read(content.Message{Header: req.Header, Query: req.URL.RawQuery, Path: c.match.Segment, Call: c.name, Caller: book.CallerOf(c.caller.Job), Length: bodyLength(req), Most: most})
 		if err := t.readBody(c, req, r, plan.Request, most); err != nil {
 			return err
 		}
@@ -145,9 +143,6 @@ func (t *Transport) price(c *call, req *http.Request) error {
 	return nil
 }
 
-// segment returns the {name} of the route that a call has taken.
-func (c *call) segment(name string) (string, bool) { return c.method.Segment(c.verb, c.path, name) }
-
 // bodyLength is the length of a request's body; -1 if it is not known.
 func bodyLength(req *http.Request) int64 {
 	if req.Body == nil || req.Body == http.NoBody {
@@ -158,9 +153,6 @@ func bodyLength(req *http.Request) int64 {
 	}
 	return -1
 }
-
-// chunks are for reading bodies.
-var chunks = sync.Pool{New: func() any { return new([16 << 10]byte) }}
 
 // readBody gives a reading the body of a request, if it needs it. All of it is read before
 // the call is sent, because a value may stand at its end, or stand there again. A body that
@@ -202,18 +194,8 @@ func readAgain(req *http.Request, r *content.Reading) error {
 		return err
 	}
 	defer body.Close() //nolint:errcheck // nothing was written
-	chunk := chunks.Get().(*[16 << 10]byte)
-	defer chunks.Put(chunk)
-	for {
-		n, err := body.Read(chunk[:])
-		_, _ = r.Write(chunk[:n])
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
+	_, err = io.Copy(r, body)
+	return err
 }
 
 // firstKept is the most that is kept of a body before any of it has come.
@@ -236,8 +218,8 @@ func (t *Transport) keepBody(c *call, req *http.Request, r *content.Reading, mos
 	}
 	for ; ; room = 2 * int64(len(head)) {
 		room = min(room, most) + 1 // to see the end
-		if t.keep != nil {
-			if err := t.keep(req, room-int64(cap(head))); err != nil {
+		if t.set.Keep != nil {
+			if err := t.set.Keep(req, room-int64(cap(head))); err != nil {
 				return false, err
 			}
 		}
@@ -275,7 +257,6 @@ func newUpload(head []byte, rest io.ReadCloser) *upload {
 	return u
 }
 
-// Read implements [io.Reader].
 func (u *upload) Read(p []byte) (int, error) {
 	if head := u.head.Load(); head != nil && head.Len() > 0 {
 		return head.Read(p)
@@ -283,7 +264,6 @@ func (u *upload) Read(p []byte) (int, error) {
 	return u.rest.Read(p)
 }
 
-// Close implements [io.Closer].
 func (u *upload) Close() error {
 	u.head.Store(nil)
 	return u.rest.Close()

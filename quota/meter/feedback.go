@@ -21,7 +21,6 @@ type report struct {
 	pool, limit, remaining, used, part, reset int
 }
 
-// newReports prepares what an upstream's answers report.
 func newReports(u *book.Upstream) []*report {
 	all := make([]*report, len(u.Feedback))
 	for i := range u.Feedback {
@@ -117,7 +116,6 @@ func (t *Transport) observe(ctx context.Context, c *call, resp *http.Response, c
 	t.report(ctx, c, resp, came, o)
 }
 
-// observeStandard reads what the fields of the IETF report.
 func (t *Transport) observeStandard(ctx context.Context, c *call, resp *http.Response, came time.Time) {
 	var charged map[string]int64
 	if c.method != nil {
@@ -158,14 +156,13 @@ func streams(resp *http.Response) bool {
 	return strings.HasPrefix(strings.ToLower(resp.Header.Get("Content-Type")), "text/event-stream")
 }
 
-// tell tells the ledger what an answer reports.
 func (t *Transport) tell(ctx context.Context, c *call, o quota.Observation) {
 	seen, err := t.ledger.Observe(context.WithoutCancel(ctx), o)
 	switch {
 	case err != nil:
-		t.log.LogAttrs(ctx, slog.LevelWarn, "report not understood", append(c.attrs(), slog.String("pool", o.Pool.String()), slog.String("error", err.Error()))...)
+		t.set.Logger.LogAttrs(ctx, slog.LevelWarn, "report not understood", append(c.attrs(), slog.String("pool", o.Pool.String()), slog.String("error", err.Error()))...)
 	case seen.Limit != 0:
-		t.log.LogAttrs(ctx, slog.LevelWarn, "the upstream reports another limit than the price book", append(c.attrs(), slog.String("pool", o.Pool.String()),
+		t.set.Logger.LogAttrs(ctx, slog.LevelWarn, "the upstream reports another limit than the price book", append(c.attrs(), slog.String("pool", o.Pool.String()),
 			slog.Int64("limit", seen.Limit), slog.Int64("quota", seen.Quota), slog.Time("until", seen.Until))...)
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"net/url"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/headroom-quota/headroom/internal/strictyaml"
 	"github.com/headroom-quota/headroom/quota/book"
 )
 
@@ -48,7 +48,7 @@ func bookLine(u *book.Upstream, verb, sent string) (where, line string, ok bool)
 	for n, first := 2, name; u.Methods[name] != nil; n++ {
 		name = fmt.Sprint(first, n)
 	}
-	pool := inYAML(commonPool(u))
+	pool := strictyaml.Quoted(commonPool(u))
 	routes := []string{strings.Join(parts, "/")}
 	for end := len(parts) - 1; end >= 2 && parts[1] != "{id}"; end-- { // all that begins alike
 		routes = append(routes, strings.Join(parts[:end], "/")+"/{rest...}")
@@ -59,7 +59,7 @@ func bookLine(u *book.Upstream, verb, sent string) (where, line string, ok bool)
 			return "the methods of " + u.Name, line, true
 		}
 	}
-	line = fmt.Sprintf("default: {%s: {pool: %s, cost: 1}}", inYAML(verb), pool)
+	line = fmt.Sprintf("default: {%s: {pool: %s, cost: 1}}", strictyaml.Quoted(verb), pool)
 	return u.Name, line, u.Default == nil && prices(line, pool, verb, sent)
 }
 
@@ -72,24 +72,11 @@ func prices(key, pool, verb, sent string) bool {
 // trial is a price book to try a line in.
 const trial = `{revision: 1, upstreams: {trial: {hosts: [trial], pools: {%s: {quota: 1, windows: [{per: 1h}]}}, %s}}}`
 
-// inYAML returns a name with quotes if YAML might take it for something else.
-func inYAML(name string) string {
-	switch strings.ToLower(name) {
-	case "null", "true", "false", "yes", "no", "on", "off", "y", "n":
-		return strconv.Quote(name)
-	}
-	if c := name[0]; c < 'A' || c > 'Z' && c < 'a' || c > 'z' {
-		return strconv.Quote(name)
-	}
-	return name
-}
-
 // isPlain reports whether a character can be in the name of a method.
 func isPlain(c rune) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '-' || c == '_'
 }
 
-// commonPool returns the pool that most methods charge.
 func commonPool(u *book.Upstream) string {
 	by := map[string]int{}
 	for pool := range u.Pools {

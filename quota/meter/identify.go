@@ -17,6 +17,7 @@ import (
 
 // call describes a metered request.
 type call struct {
+	match    book.Match
 	upstream *book.Upstream
 	method   *book.Method // nil: it has no price
 	name     string       // of the method, or the verb and path of a call without a price
@@ -55,7 +56,6 @@ func (c *call) cost() (sum int64) {
 	return sum
 }
 
-// attrs returns the attributes of a call for the log.
 func (c *call) attrs() []slog.Attr {
 	all := []slog.Attr{slog.String("upstream", c.upstream.Name), slog.String("method", c.name), slog.String("account", c.account)}
 	for _, l := range [...]struct{ name, value string }{{"class", c.caller.Class}, {"job", c.caller.Job}, {"region", c.caller.Region}} {
@@ -88,7 +88,7 @@ func (t *Transport) identify(req *http.Request) (*call, error) {
 	if match.Upstream == nil {
 		return nil, nil
 	}
-	c := &call{upstream: match.Upstream, method: match.Method, verb: verb, path: path, detour: detour, abroad: from != nil, caller: caller, req: req}
+	c := &call{match: match, upstream: match.Upstream, method: match.Method, verb: verb, path: path, detour: detour, abroad: from != nil, caller: caller, req: req}
 	c.facts = t.facts(costs, c)
 	plain, query, _ := strings.Cut(path, "?") // of a URL that is sent as it is
 	if c.method != nil {
@@ -96,8 +96,8 @@ func (t *Transport) identify(req *http.Request) (*call, error) {
 	} else {
 		c.name = verb + " " + plain
 	}
-	if c.account = cmp.Or(c.caller.Account, t.account); c.upstream.AccountFrom != (book.AccountFrom{}) {
-		if c.account, err = accountOf(&match, req, c.caller.Account, t.account); err != nil {
+	if c.account = cmp.Or(c.caller.Account, t.set.Account); c.upstream.AccountFrom != (book.AccountFrom{}) {
+		if c.account, err = accountOf(&match, req, c.caller.Account, t.set.Account); err != nil {
 			return c, err
 		}
 	}
@@ -204,19 +204,10 @@ func matchAt(costs *quota.Book, before *book.Match, scheme, host, verb, path str
 	if strings.LastIndexByte(host, ':') > strings.LastIndexByte(host, ']') {
 		return m // it has a port
 	}
-	return costs.Match(verb, host+usualPort(scheme), path)
+	return costs.Match(verb, host+usualPort[scheme], path)
 }
 
-// usualPort returns the usual port of a scheme, such as ":443".
-func usualPort(scheme string) string {
-	switch scheme {
-	case "http":
-		return ":80"
-	case "https":
-		return ":443"
-	}
-	return ""
-}
+var usualPort = map[string]string{"http": ":80", "https": ":443"}
 
 // namedHost returns the host that the receiver of a request with an opaque URL reads in it: the
 // host of a URL that is sent whole, as to a proxy, or of the Host header.
@@ -291,7 +282,7 @@ func (t *Transport) withoutKey(req *http.Request) *http.Request {
 // one.
 func hostOf(u *url.URL) string {
 	host := strings.ToLower(asciiHost(u.Host))
-	host = strings.TrimSuffix(host, usualPort(u.Scheme))
+	host = strings.TrimSuffix(host, usualPort[u.Scheme])
 	return strings.TrimSuffix(host, ".")
 }
 
@@ -302,25 +293,11 @@ func resumes(u *book.Upstream, req *http.Request) bool {
 		req.Header.Get("Content-Range") != "" && hasParam(req.URL.RawQuery, u.Resumable)
 }
 
-// hasParam reports whether a query has a parameter.
 func hasParam(query, name string) bool {
-	for query != "" {
-		var part string
-		part, query, _ = strings.Cut(query, "&")
-		key, _, _ := strings.Cut(part, "=")
-		if key == name {
-			return true
-		}
-		if len(key) > len(name) && strings.IndexByte(key, '%') >= 0 {
-			if plain, err := url.QueryUnescape(key); err == nil && plain == name {
-				return true
-			}
-		}
-	}
-	return false
+	_, has := content.Param(query, name)
+	return has
 }
 
-// isBatch reports whether a request contains several calls.
 func isBatch(req *http.Request, path string) bool {
 	return path == "/batch" || strings.HasPrefix(path, "/batch/") ||
 		strings.HasPrefix(strings.ToLower(req.Header.Get("Content-Type")), "multipart/mixed")

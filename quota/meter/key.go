@@ -20,19 +20,17 @@ func Key(key string) KeySource {
 	return func(context.Context) (string, error) { return key, nil }
 }
 
-// owner is an account of an upstream.
-type owner struct{ upstream, account string }
-
-func (o owner) String() string {
-	if o.account == quota.DefaultAccount {
-		return o.upstream
+// owner names an account of an upstream: "youtube", or "youtube@staging".
+func owner(upstream, account string) string {
+	if account == quota.DefaultAccount {
+		return upstream
 	}
-	return o.upstream + "@" + o.account
+	return upstream + "@" + account
 }
 
-// keyring holds the keys of accounts.
+// keyring holds the keys of accounts, by their owners.
 type keyring struct {
-	sources   map[owner]KeySource
+	sources   map[string]KeySource
 	upstreams map[string]bool
 }
 
@@ -51,13 +49,10 @@ func checkKeys(keys map[string]KeySource, costs *quota.Book) error {
 }
 
 func newKeyring(keys map[string]KeySource) keyring {
-	k := keyring{sources: make(map[owner]KeySource, len(keys)), upstreams: make(map[string]bool)}
+	k := keyring{sources: make(map[string]KeySource, len(keys)), upstreams: make(map[string]bool)}
 	for name, source := range keys {
-		upstream, account, named := strings.Cut(name, "@")
-		if !named {
-			account = quota.DefaultAccount
-		}
-		k.sources[owner{upstream, account}] = source
+		upstream, _, _ := strings.Cut(name, "@")
+		k.sources[strings.TrimSuffix(name, "@"+quota.DefaultAccount)] = source
 		k.upstreams[upstream] = true
 	}
 	return k
@@ -68,31 +63,32 @@ func (k *keyring) key(ctx context.Context, c *call) (string, error) {
 	if !k.upstreams[c.upstream.Name] || c.abroad {
 		return "", nil
 	}
-	o := owner{c.upstream.Name, c.account}
-	source := k.sources[o]
+	failed := func(reason string, err error) error {
+		return &CredentialError{Upstream: c.upstream.Name, Account: c.account, Reason: reason, Err: err}
+	}
+	name := owner(c.upstream.Name, c.account)
+	source := k.sources[name]
 	if source == nil && c.upstream.AnyAccount { // the source learns whose key it is to return
-		source, ctx = k.sources[owner{o.upstream, book.OtherAccounts}], WithAccount(ctx, c.account)
+		source, ctx = k.sources[owner(c.upstream.Name, book.OtherAccounts)], WithAccount(ctx, c.account)
 	}
-	if source == nil {
-		return "", &CredentialError{Upstream: o.upstream, Account: o.account, Reason: fmt.Sprintf("there is no key; add %q to meter.Options.Keys", o)}
-	}
-	if c.detour {
-		return "", &CredentialError{Upstream: o.upstream, Account: o.account, Reason: "the call names a host of the upstream but is sent to another, and the key is not; add that one to hosts in costs.yaml, if it may have it"}
-	}
-	if c.upstream.Key.Header == "" {
-		return "", &CredentialError{Upstream: o.upstream, Account: o.account, Reason: "the price book does not say which header carries the key; add api_key: {header: ...} in costs.yaml"}
+	switch {
+	case source == nil:
+		return "", failed(fmt.Sprintf("there is no key; add %q to meter.Options.Keys", name), nil)
+	case c.detour:
+		return "", failed("the call names a host of the upstream but is sent to another, and the key is not; add that one to hosts in costs.yaml, if it may have it", nil)
+	case c.upstream.Key.Header == "":
+		return "", failed("the price book does not say which header carries the key; add api_key: {header: ...} in costs.yaml", nil)
 	}
 	key, err := source(ctx)
 	switch {
 	case err != nil:
-		return "", &CredentialError{Upstream: o.upstream, Account: o.account, Reason: "its source failed", Err: err}
+		return "", failed("its source failed", err)
 	case !headerValue(key):
-		return "", &CredentialError{Upstream: o.upstream, Account: o.account, Reason: "its source has none, or one that is not a single line of printable characters"}
+		return "", failed("its source has none, or one that is not a single line of printable characters", nil)
 	}
 	return key, nil
 }
 
-// headerValue reports whether a header can carry a value.
 func headerValue(s string) bool {
 	return s != "" && s == strings.TrimSpace(s) && !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c > '~' })
 }

@@ -2,6 +2,8 @@ package meter
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -19,27 +21,28 @@ type later struct {
 	mu      sync.Mutex
 	todo    []func()
 	workers int
-	begun   uint64              // jobs so far
-	open    map[uint64]struct{} // jobs that are not done
-	busy    atomic.Int64        // their number
-	done    atomic.Uint64       // jobs that have ended
-	ended   chan struct{}       // closed at the end of a job; nil: nobody waits for that
+	open    map[chan struct{}]struct{} // of jobs that have begun: closed at their end
+	busy    atomic.Int64               // their number
+	done    atomic.Uint64              // jobs that have ended
 }
 
-// do does a job.
 func (l *later) do(f func()) {
-	l.mu.Lock()
-	if l.open == nil {
-		l.open = make(map[uint64]struct{})
-	}
-	l.begun++
-	n := l.begun
-	l.open[n] = struct{}{}
-	l.busy.Add(1)
+	ended := make(chan struct{})
 	job := func() {
 		f()
-		l.end(n)
+		l.mu.Lock()
+		delete(l.open, ended)
+		l.mu.Unlock()
+		l.done.Add(1)
+		l.busy.Add(-1)
+		close(ended)
 	}
+	l.mu.Lock()
+	if l.open == nil {
+		l.open = make(map[chan struct{}]struct{})
+	}
+	l.open[ended] = struct{}{}
+	l.busy.Add(1)
 	switch {
 	case l.workers < mostWorkers:
 		l.workers++
@@ -68,51 +71,22 @@ func (l *later) work(f func()) {
 	}
 }
 
-func (l *later) end(n uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.open, n)
-	l.done.Add(1)
-	l.busy.Add(-1)
-	if l.ended != nil {
-		close(l.ended)
-		l.ended = nil
-	}
-}
-
 // wait waits for the jobs that have begun by now.
-func (l *later) wait(ctx context.Context) (err error) {
+func (l *later) wait(ctx context.Context) error {
 	if l.busy.Load() == 0 {
 		return nil
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	for last := l.begun; l.before(last); {
-		if l.ended == nil {
-			l.ended = make(chan struct{})
-		}
-		ended := l.ended
-		l.mu.Unlock()
+	open := slices.Collect(maps.Keys(l.open))
+	l.mu.Unlock()
+	for _, ended := range open {
 		select {
 		case <-ended:
 		case <-ctx.Done():
-			err = ctx.Err()
-		}
-		if l.mu.Lock(); err != nil {
-			return err
+			return ctx.Err()
 		}
 	}
 	return nil
-}
-
-// before reports whether a job is open that began no later than the last.
-func (l *later) before(last uint64) bool {
-	for n := range l.open {
-		if n <= last {
-			return true
-		}
-	}
-	return false
 }
 
 // settled says that a call is settled, or will not be.
@@ -129,7 +103,6 @@ type settling struct {
 	waits []func()
 }
 
-// then does a job once the call is settled.
 func (s *settling) then(f func()) {
 	s.mu.Lock()
 	over := s.over

@@ -91,7 +91,6 @@ func (m *memory) recall(of costOf, share int) (int64, bool) {
 	return c.within(share), true
 }
 
-// learn notes what a call has cost.
 func (m *memory) learn(of costOf, units int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -110,7 +109,6 @@ func (m *memory) learn(of costOf, units int64) {
 	m.dirty = true
 }
 
-// due reports whether it is time to save.
 func (m *memory) due() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

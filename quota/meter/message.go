@@ -1,9 +1,7 @@
 package meter
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"html"
 	"mime"
 	"net/http"
@@ -34,59 +32,6 @@ func said(resp *http.Response, b *body, key hidden) string {
 func isJSON(h http.Header) bool {
 	kind, _, err := mime.ParseMediaType(h.Get("Content-Type"))
 	return err == nil && (kind == "application/json" || strings.HasSuffix(kind, "+json"))
-}
-
-// member is a text in a JSON object. In is the name of that object, if it is a member of
-// the outermost one.
-type member struct {
-	depth    int // of objects; 1 is the outermost
-	in, name string
-	text     string
-}
-
-// members calls each for the texts in a JSON text, which may be incomplete. Lists add no
-// depth, and the objects in a list have the list's name.
-func members(text []byte, each func(member)) {
-	type level struct {
-		object, value bool // value: its key was read, its value comes
-		name          string
-	}
-	open := []level{{}}
-	objects, in := 0, ""
-	for d := json.NewDecoder(bytes.NewReader(text)); ; {
-		token, err := d.Token()
-		if err != nil {
-			return
-		}
-		at := &open[len(open)-1]
-		s, isText := token.(string)
-		if isText && at.object && !at.value {
-			at.value, at.name = true, s
-			continue
-		}
-		if isText && at.object {
-			m := member{depth: objects, name: at.name, text: s}
-			if objects == 2 {
-				m.in = in
-			}
-			each(m)
-		}
-		at.value = false
-		switch token {
-		case json.Delim('{'):
-			if objects++; objects == 2 {
-				in = at.name
-			}
-			open = append(open, level{object: true})
-		case json.Delim('['):
-			open = append(open, level{name: at.name}) // its objects are of that name
-		case json.Delim('}'):
-			objects--
-			open = open[:len(open)-1]
-		case json.Delim(']'):
-			open = open[:len(open)-1]
-		}
-	}
 }
 
 // messageOf returns the message among the texts of an answer. It knows the forms of

@@ -21,10 +21,7 @@ func (c *call) refusedPool(name string) (quota.Pool, bool) {
 	if pool == nil || pool.By == nil || p.Key != "" {
 		return p, true
 	}
-	m := content.Message{Header: c.req.Header, Query: c.req.URL.RawQuery, Call: c.name, Caller: book.CallerOf(c.caller.Job)}
-	if c.method != nil {
-		m.Path = c.segment
-	}
+	m := content.Message{Header: c.req.Header, Query: c.req.URL.RawQuery, Path: c.match.Segment, Call: c.name, Caller: book.CallerOf(c.caller.Job)}
 	parts := make([]string, len(pool.By))
 	for i, by := range pool.By {
 		by.DefaultText = ""

@@ -39,7 +39,6 @@ func (r *recent) sound() bool {
 	return len(r.Count) > 0 // nothing seen would be an estimate of nothing
 }
 
-// add adds a cost.
 func (r *recent) add(units int64) {
 	fade := math.Exp2(-1.0 / halfLife)
 	for step := range r.Count {
@@ -55,7 +54,6 @@ func (r *recent) add(units int64) {
 	r.Sum = r.Sum*fade + float64(units)
 }
 
-// stepOf returns the step of a cost.
 func stepOf(units int64) int16 {
 	if units <= 0 {
 		return 0

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -62,7 +63,7 @@ func (t *Transport) readRefusal(ctx context.Context, c *call, resp *http.Respons
 		if resp.Body != nil { // some base transports return no body
 			_ = resp.Body.Close() // the caller does not get it
 		}
-		t.log.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", append(c.attrs(), slog.String("error", err.Error()))...)
+		t.set.Logger.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", append(c.attrs(), slog.String("error", err.Error()))...)
 		return nil, err
 	}
 	no.reason = said(resp, &b, c.hidden())
@@ -79,7 +80,7 @@ func (t *Transport) shut(ctx context.Context, c *call, no *refusal) {
 		}
 	}
 	if len(pools) == 0 {
-		t.log.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", append(c.attrs(), slog.String("rule", no.found), slog.String("reason", no.reason))...)
+		t.set.Logger.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", append(c.attrs(), slog.String("rule", no.found), slog.String("reason", no.reason))...)
 		return // it has no price, and charges no pool, or the rule names no pool of its keys
 	}
 	ctx = context.WithoutCancel(ctx) // other callers need the block even if this one gives up
@@ -98,7 +99,7 @@ func (t *Transport) shut(ctx context.Context, c *call, no *refusal) {
 		if err != nil { // the answer is what the caller gets
 			attrs = append(attrs, slog.String("error", err.Error()))
 		}
-		t.log.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", attrs...)
+		t.set.Logger.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", attrs...)
 		if no.limit > 0 {
 			t.tell(ctx, c, quota.Observation{Pool: pool, Limit: no.limit})
 		}
@@ -156,9 +157,6 @@ func (t *Transport) block(ctx context.Context, c *call, pool quota.Pool, no *ref
 func findRefusal(u *book.Upstream, rules []book.Refusal, resp *http.Response, b *body) *refusal {
 	for i := range rules {
 		rule := &rules[i]
-		if !slices.Contains(rule.Status, resp.StatusCode) {
-			continue
-		}
 		found, ok := matches(rule, resp, b)
 		if !ok {
 			continue
@@ -177,14 +175,11 @@ func findRefusal(u *book.Upstream, rules []book.Refusal, resp *http.Response, b 
 // matches reports whether an answer meets all conditions of a rule, and which of the
 // rule's words it found.
 func matches(rule *book.Refusal, resp *http.Response, b *body) (found string, ok bool) {
-	if rule.Header != "" {
-		value, there := header(resp.Header, rule.Header)
-		if !there || rule.Value != "" && value != rule.Value {
-			return "", false
-		}
-		if found = rule.Header; rule.Value != "" {
-			found += ": " + rule.Value
-		}
+	if !meets(&rule.Condition, resp) {
+		return "", false
+	}
+	if found = rule.Header; rule.Value != "" {
+		found += ": " + rule.Value
 	}
 	if rule.Body != nil {
 		b.read(resp)
@@ -205,6 +200,17 @@ func matches(rule *book.Refusal, resp *http.Response, b *body) (found string, ok
 	return found, true
 }
 
+func meets(when *book.Condition, resp *http.Response) bool {
+	if len(when.Status) > 0 && !slices.Contains(when.Status, resp.StatusCode) {
+		return false
+	}
+	if when.Header == "" {
+		return true
+	}
+	value, there := header(resp.Header, when.Header)
+	return there && (when.Value == "" || value == when.Value)
+}
+
 // which fills in the pool that the answer names. It returns false if it names none.
 func (no *refusal) which(u *book.Upstream, resp *http.Response, b *body) bool {
 	name := no.rule.Pool
@@ -220,12 +226,10 @@ func (no *refusal) which(u *book.Upstream, resp *http.Response, b *body) bool {
 	return no.pool != ""
 }
 
-// textOf returns the text of a source in an answer.
 func textOf(s *book.Source, resp *http.Response, b *body) (string, bool) {
 	return read(s, resp, b).Text(0)
 }
 
-// read reads a source in an answer.
 func read(s *book.Source, resp *http.Response, b *body) *content.Reading {
 	m := content.Message{Header: resp.Header}
 	if s.Body != "" {
@@ -284,7 +288,6 @@ func (no *refusal) when(resp *http.Response, b *body) bool {
 	return true
 }
 
-// header returns the first value of a header.
 func header(h http.Header, name string) (string, bool) {
 	values := h.Values(name)
 	if len(values) == 0 {
@@ -349,22 +352,52 @@ func (b *body) read(resp *http.Response) {
 	b.parse()
 }
 
-// parse reads the JSON of the text.
+// parse reads the JSON of the text, which may be incomplete.
 func (b *body) parse() {
 	b.reasons = nil
 	texts := map[string]string{} // error.message is the message of the error
-	members(b.text, func(m member) {
-		if m.name == "reason" {
-			b.reasons = append(b.reasons, m.text)
+	d := json.NewDecoder(bytes.NewReader(b.text))
+	// value reads the value of a member that is so deep in objects. Lists add no depth, and the
+	// objects in a list have the list's name.
+	var value func(depth int, of, name string, listed bool) error
+	value = func(depth int, of, name string, listed bool) error {
+		token, err := d.Token()
+		text, isText := token.(string)
+		switch {
+		case err != nil:
+			return err
+		case token == json.Delim('{'):
+			for d.More() && err == nil {
+				var key json.Token
+				if key, err = d.Token(); err == nil {
+					err = value(depth+1, name, key.(string), false)
+				}
+			}
+		case token == json.Delim('['):
+			for d.More() && err == nil {
+				err = value(depth, of, name, true)
+			}
+		case !isText || listed || depth == 0:
+			return nil
+		default:
+			if name == "reason" {
+				b.reasons = append(b.reasons, text)
+			}
+			if depth == 2 {
+				name = of + "." + name
+			}
+			if depth <= 2 && texts[name] == "" {
+				texts[name] = text
+			}
+			return nil
 		}
-		name := m.name
-		if m.depth == 2 {
-			name = m.in + "." + name
+		if err == nil {
+			_, err = d.Token() // the end of the object or list
 		}
-		if m.depth <= 2 && texts[name] == "" {
-			texts[name] = m.text
-		}
-	})
+		return err
+	}
+	for value(0, "", "", false) == nil {
+	}
 	b.message = messageOf(texts)
 }
 
@@ -376,3 +409,9 @@ type reread struct {
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// dateOf returns when an answer was made, by the upstream's clock.
+func dateOf(resp *http.Response) (time.Time, bool) {
+	date, err := http.ParseTime(resp.Header.Get("Date"))
+	return date, err == nil
+}

@@ -31,7 +31,6 @@ type refusedBy struct {
 	err  error
 }
 
-// markRefused notes the error behind an answer.
 func markRefused(resp *http.Response, err error) {
 	resp.Request = resp.Request.WithContext(context.WithValue(resp.Request.Context(), refusedKey{}, refusedBy{resp, err}))
 }

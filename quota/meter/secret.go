@@ -45,7 +45,6 @@ func hiddenIn(req *http.Request, header, key string) (all hidden) {
 	return slices.DeleteFunc(all, func(text string) bool { return text == "" })
 }
 
-// isCredential reports whether a header carries a key.
 func isCredential(name, keyHeader string) bool {
 	return keyHeader != "" && strings.EqualFold(name, keyHeader) || strings.EqualFold(name, "Authorization")
 }
@@ -132,7 +131,6 @@ func unescape(text string) string {
 // might repeat them.
 func (c *call) hidden() hidden { return hiddenIn(c.req, c.upstream.Key.Header, c.key) }
 
-// hides reports whether a call has a key.
 func (c *call) hides() bool { return c.key != "" || hasCredential(c.req.Header, c.upstream.Key.Header) }
 
 // clean returns an error of a base transport without the key. net/http quotes what it
@@ -213,7 +211,6 @@ func (c *call) guard(resp *http.Response) error {
 	return nil
 }
 
-// guardURLs makes the URLs of a header safe.
 func (c *call) guardURLs(values []string, redirects bool) error {
 	all := c.hidden()
 	for i, value := range values {
@@ -241,7 +238,7 @@ func (t *Transport) checkCarrier(c *call) error {
 	if !loopback(req.URL.Hostname()) {
 		return bad("the address is http://" + hostOf(req.URL) + ", and a key is sent over TLS only; write https://")
 	}
-	if base, is := t.base.(*http.Transport); is && base.Proxy != nil {
+	if base, is := t.set.Base.(*http.Transport); is && base.Proxy != nil {
 		if proxy, err := base.Proxy(req); err == nil && proxy != nil && !loopback(proxy.Hostname()) {
 			return bad("the address is http://" + hostOf(req.URL) + ", and a proxy would see the key; call it without the proxy")
 		}
@@ -249,7 +246,6 @@ func (t *Transport) checkCarrier(c *call) error {
 	return nil
 }
 
-// loopback reports whether a host is this machine.
 func loopback(host string) bool {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") {

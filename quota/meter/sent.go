@@ -76,6 +76,23 @@ func (t *Transport) settle(ctx context.Context, c *call, r *quota.Reservation, r
 	}
 }
 
+// free returns the pools in which the upstream does not charge for an answer, or true if
+// it does in none.
+func (c *call) free(resp *http.Response) (pools []string, all bool) {
+	if c.upstream.FailedFree && resp.StatusCode >= 500 {
+		return nil, true
+	}
+	for i := range c.upstream.Free {
+		if f := &c.upstream.Free[i]; meets(&f.Condition, resp) {
+			if f.Pools == nil {
+				return nil, true
+			}
+			pools = append(pools, f.Pools...)
+		}
+	}
+	return pools, false
+}
+
 // settleTo settles a call to what it has cost, behind its caller's back. A pool that is
 // missing in units has cost nothing. Net/http repeats a request on another connection if
 // the first one was dead; each of these tries counts as it was reserved.
@@ -107,13 +124,12 @@ func (h charge) settleTo(units, reserved quota.Units) {
 		h.done()
 		if h.t.memory.due() {
 			if err := h.t.memory.save(); err != nil {
-				h.t.log.Warn("what calls have cost is not kept", "error", err.Error())
+				h.t.set.Logger.Warn("what calls have cost is not kept", "error", err.Error())
 			}
 		}
 	})
 }
 
-// settleNow settles a call.
 func (h charge) settleNow(units quota.Units) {
 	if _, err := h.r.Settle(h.ctx, units); err != nil {
 		h.t.logUnsettled(h.ctx, h.c, err)
@@ -150,7 +166,6 @@ func (h charge) done() {
 	}
 }
 
-// giveBack releases a call that was never sent.
 func (t *Transport) giveBack(ctx context.Context, c *call, r *quota.Reservation) {
 	c.caller.Budget.give(c.cost())
 	if _, err := r.Release(ctx); err != nil {
@@ -163,5 +178,5 @@ func (t *Transport) giveBack(ctx context.Context, c *call, r *quota.Reservation)
 // logUnsettled logs that the ledger's count of a call is wrong. The caller does not get
 // this error, but the call's own answer or error.
 func (t *Transport) logUnsettled(ctx context.Context, c *call, err error) {
-	t.log.LogAttrs(ctx, slog.LevelWarn, "call not settled", append(c.attrs(), slog.String("error", err.Error()))...)
+	t.set.Logger.LogAttrs(ctx, slog.LevelWarn, "call not settled", append(c.attrs(), slog.String("error", err.Error()))...)
 }

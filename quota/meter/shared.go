@@ -95,7 +95,6 @@ func (t *Transport) tellCosts(of costOf, units int64) {
 	})
 }
 
-// shareAllCosts writes all that is fresh.
 func (t *Transport) shareAllCosts(ctx context.Context) {
 	t.memory.mu.Lock()
 	all := maps.Clone(t.memory.shared)
@@ -127,7 +126,7 @@ func (t *Transport) shareCosts(ctx context.Context, of costOf, s *sharedCosts) {
 	defer m.mu.Unlock()
 	if err != nil {
 		if !errors.Is(err, quota.ErrBadInput) { // which says that the store keeps no notes
-			t.log.LogAttrs(ctx, slog.LevelDebug, "what calls have cost is not shared", slog.String("error", err.Error()))
+			t.set.Logger.LogAttrs(ctx, slog.LevelDebug, "what calls have cost is not shared", slog.String("error", err.Error()))
 		}
 		return
 	}

@@ -74,17 +74,9 @@ type Options struct {
 // before it leaves. Requests to other hosts pass untouched, unless [Options].Strict is set. It
 // is made by [New], and safe for concurrent use.
 type Transport struct {
-	ledger  *quota.Ledger
-	base    http.RoundTripper
-	maxWait time.Duration
-	account string
-	keys    keyring
-	prices  map[string]PriceFunc
-	actuals map[string]ActualFunc
-	refused func(*http.Request, error) *http.Response
-	log     *slog.Logger
-	strict  bool
-	keep    func(req *http.Request, bytes int64) error
+	ledger *quota.Ledger
+	set    Options // with the defaults filled in
+	keys   keyring
 
 	plans    atomic.Pointer[plans]
 	memory   memory
@@ -103,25 +95,23 @@ func New(ledger *quota.Ledger, o *Options) (*Transport, error) {
 	if ledger.Book() == nil {
 		return nil, quota.BadInput("meter: a transport needs a ledger: quota.New makes one")
 	}
-	if o == nil {
-		o = &Options{}
+	t := &Transport{ledger: ledger}
+	if o != nil {
+		t.set = *o
 	}
-	if err := checkKeys(o.Keys, ledger.Book()); err != nil {
+	if err := checkKeys(t.set.Keys, ledger.Book()); err != nil {
 		return nil, err
 	}
-	t := &Transport{
-		ledger: ledger, base: o.Base, maxWait: o.MaxWait, log: o.Logger,
-		account: cmp.Or(o.Account, quota.DefaultAccount), keys: newKeyring(o.Keys),
-		prices: maps.Clone(o.Price), actuals: maps.Clone(o.Actual), refused: o.Refused,
-		keep: o.Keep, strict: o.Strict,
+	t.keys = newKeyring(t.set.Keys)
+	t.set.Account = cmp.Or(t.set.Account, quota.DefaultAccount)
+	t.set.Price, t.set.Actual = maps.Clone(t.set.Price), maps.Clone(t.set.Actual)
+	if t.set.Base == nil {
+		t.set.Base = http.DefaultTransport
 	}
-	if t.base == nil {
-		t.base = http.DefaultTransport
+	if t.set.Logger == nil {
+		t.set.Logger = slog.Default()
 	}
-	if t.log == nil {
-		t.log = slog.Default()
-	}
-	t.memory.load(o.Memory, t.log)
+	t.memory.load(t.set.Memory, t.set.Logger)
 	return t, nil
 }
 
@@ -149,7 +139,7 @@ func (t *Transport) CloseIdleConnections() {
 	if t == nil {
 		return
 	}
-	if c, ok := t.base.(interface{ CloseIdleConnections() }); ok {
+	if c, ok := t.set.Base.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }
@@ -169,7 +159,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	c, err := t.identify(req)
 	if c == nil && err == nil {
 		if err = t.unmetered(req); err == nil {
-			return t.base.RoundTrip(req)
+			return t.set.Base.RoundTrip(req)
 		}
 	}
 	if err == nil {
@@ -193,8 +183,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			_ = req.Body.Close() // a RoundTripper must, also on errors
 		}
 		t.logUnsent(req.Context(), c, err)
-		if t.refused != nil {
-			if resp := t.refused(req, err); resp != nil {
+		if t.set.Refused != nil {
+			if resp := t.set.Refused(req, err); resp != nil {
 				return resp, nil
 			}
 		}
@@ -223,7 +213,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if resp.Body != nil {
 			_ = resp.Body.Close() // the caller does not get it
 		}
-		t.log.LogAttrs(req.Context(), slog.LevelWarn, "redirect not followed", append(c.attrs(), slog.String("error", err.Error()))...)
+		t.set.Logger.LogAttrs(req.Context(), slog.LevelWarn, "redirect not followed", append(c.attrs(), slog.String("error", err.Error()))...)
 		return nil, err
 	}
 	if len(c.reports) == 0 && resp.StatusCode < c.refused { // nearly always
@@ -252,12 +242,11 @@ func (t *Transport) send(req *http.Request, c *call, r *quota.Reservation) (*htt
 			t.settle(req.Context(), c, r, nil, errPanicked)
 		}
 	}()
-	resp, err := t.base.RoundTrip(prepare(req, c))
+	resp, err := t.set.Base.RoundTrip(prepare(req, c))
 	panicked = false
 	return resp, err
 }
 
-// reserve takes the units of a call.
 func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, error) {
 	asked := quota.Call{
 		Upstream: c.upstream.Name, Account: c.account, Method: c.name, Keys: c.keys,
@@ -277,7 +266,7 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 	}
 	done := t.later.done.Load()
 	ask := func() (*quota.Reservation, error) {
-		if wait := cmp.Or(c.caller.MaxWait, &t.maxWait); *wait > 0 {
+		if wait := cmp.Or(c.caller.MaxWait, &t.set.MaxWait); *wait > 0 {
 			return t.ledger.Wait(ctx, asked, *wait)
 		}
 		return t.ledger.Reserve(ctx, asked)
@@ -304,14 +293,13 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 		t.giveBack(ctx, c, r)
 		return nil, err
 	}
-	if t.log.Enabled(ctx, slog.LevelDebug) {
-		t.log.LogAttrs(ctx, slog.LevelDebug, "call granted", append(c.attrs(),
+	if t.set.Logger.Enabled(ctx, slog.LevelDebug) {
+		t.set.Logger.LogAttrs(ctx, slog.LevelDebug, "call granted", append(c.attrs(),
 			slog.String("pool", r.Pool.String()), slog.Int64("units", r.Units), slog.Int64("used", r.Used), slog.Int64("limit", r.Limit))...)
 	}
 	return r, nil
 }
 
-// budget takes the units of a call from its budget.
 func (t *Transport) budget(ctx context.Context, c *call) error {
 	err := c.caller.Budget.Take(c.cost())
 	if err != nil && t.later.wait(ctx) == nil { // what has ended may have cost less than it reserved
@@ -388,5 +376,5 @@ func (t *Transport) logUnsent(ctx context.Context, c *call, err error) {
 	} else {
 		attrs = append(attrs, slog.String("error", err.Error()))
 	}
-	t.log.LogAttrs(ctx, level, says, attrs...)
+	t.set.Logger.LogAttrs(ctx, level, says, attrs...)
 }

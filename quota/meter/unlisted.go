@@ -33,18 +33,12 @@ const mostUnlisted = 64
 
 // unlisted are the hosts that the log has named.
 type unlisted struct {
-	mu    sync.RWMutex
+	mu    sync.Mutex
 	hosts map[string]bool
 }
 
 // first reports whether a host is new, and whether it is the last one to be named.
 func (u *unlisted) first(host string) (is, last bool) {
-	u.mu.RLock()
-	known := u.hosts[host] || len(u.hosts) == mostUnlisted
-	u.mu.RUnlock()
-	if known {
-		return false, false
-	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.hosts[host] || len(u.hosts) == mostUnlisted {
@@ -69,7 +63,7 @@ func (t *Transport) unmetered(req *http.Request) error {
 	}
 	host := hostOf(req.URL)
 	var err error
-	if t.strict {
+	if t.set.Strict {
 		err = &UnlistedError{Host: host, Like: costs.SuggestHost(host)}
 	} else if is, last := t.unlisted.first(host); is {
 		attrs := []slog.Attr{slog.String("host", host)}
@@ -80,7 +74,7 @@ func (t *Transport) unmetered(req *http.Request) error {
 		if last {
 			attrs = append(attrs, slog.String("note", "further hosts are not named"))
 		}
-		t.log.LogAttrs(req.Context(), level, "calls to this host are not metered: no upstream of the price book lists it", attrs...)
+		t.set.Logger.LogAttrs(req.Context(), level, "calls to this host are not metered: no upstream of the price book lists it", attrs...)
 	}
 	t.ledger.Unmetered(req.Context(), host, err)
 	return err

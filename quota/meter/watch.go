@@ -17,7 +17,6 @@ type watcher interface {
 	ended(eof bool) // the body was read to its end, or else closed or cut
 }
 
-// watch shows the body of an answer to watchers.
 func (t *Transport) watch(resp *http.Response, watchers []watcher) {
 	if len(watchers) == 0 {
 		return
@@ -89,7 +88,6 @@ func (s *streamed) saw(p []byte) {
 	}
 }
 
-// read reads the next piece of the body, decoded.
 func (s *streamed) read(p []byte) {
 	if s.over {
 		return
@@ -114,7 +112,6 @@ func (s *streamed) ended(bool) {
 	}
 }
 
-// find asks rules.
 func (s *streamed) find(rules []book.Refusal) {
 	s.body.parse()
 	if no := findRefusal(s.u, rules, s.resp, &s.body); no != nil {
@@ -123,7 +120,6 @@ func (s *streamed) find(rules []book.Refusal) {
 	}
 }
 
-// end forgets the body.
 func (s *streamed) end() {
 	s.over, s.body.text = true, nil
 	s.decoded.Enough()

@@ -86,7 +86,6 @@ func (p *policy) window(v *quota.Verdict) *windowTold {
 	return nil
 }
 
-// write writes the collected limits into the headers.
 func (a *answer) write() {
 	if a.limit != "" {
 		a.header[headerLimit] = joined(a.header[headerLimit], []string{a.limit})
@@ -102,7 +101,6 @@ func joined(had, more []string) []string {
 	return []string{strings.Join(had, ", ") + ", " + more[0]}
 }
 
-// refuse answers a request above a limit.
 func (a *answer) refuse(w http.ResponseWriter, p *policy, v *quota.Verdict) {
 	body := quotaExceeded
 	if p != nil {
@@ -113,7 +111,6 @@ func (a *answer) refuse(w http.ResponseWriter, p *policy, v *quota.Verdict) {
 	a.problem(w, http.StatusTooManyRequests, strconv.FormatInt(max(seconds(max(v.RetryAfter, a.wait)), 1), 10), body)
 }
 
-// unavailable answers a request that the ledger could not decide on.
 func (a *answer) unavailable(w http.ResponseWriter) {
 	a.problem(w, http.StatusServiceUnavailable, "5", unavailable)
 }

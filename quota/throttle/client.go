@@ -82,7 +82,6 @@ func (p *proxies) trusts(a netip.Addr) bool {
 	return false
 }
 
-// connection returns the address in a host:port of net/http.
 func connection(remote string) netip.Addr {
 	ap, err := netip.ParseAddrPort(remote)
 	if err != nil {
@@ -114,7 +113,6 @@ func parseAddress(s string) netip.Addr {
 	return netip.Addr{}
 }
 
-// lastPlain cuts off the last element of a list.
 func lastPlain(list string) (last, rest string, more bool) {
 	i := strings.LastIndexByte(list, ',')
 	if i < 0 {

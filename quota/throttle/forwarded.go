@@ -1,10 +1,9 @@
 package throttle
 
 import (
+	"mime"
 	"net/netip"
 	"strings"
-
-	"golang.org/x/net/http/httpguts"
 )
 
 // lastQuoted cuts off the last element of a list in which strings may be quoted. It
@@ -31,63 +30,12 @@ func escaped(s string, i int) bool {
 
 // forwardedFor returns the address in an element of Forwarded (RFC 7239), such as
 // for="[2001:db8::1]:4711";proto=https. It returns the zero Addr if the element is
-// malformed, or has "unknown" or a name.
-func forwardedFor(element string) (found netip.Addr) {
-	rest := strings.Trim(element, " \t")
-	for rest != "" {
-		name, after, ok := strings.Cut(rest, "=")
-		value, next, sound := pairValue(after)
-		if !ok || !sound || !httpguts.ValidHeaderFieldName(name) {
-			return netip.Addr{}
-		}
-		if strings.EqualFold(name, "for") {
-			if found.IsValid() {
-				return netip.Addr{} // two of them
-			}
-			if found = parseNode(value); !found.IsValid() {
-				return netip.Addr{}
-			}
-		}
-		if rest = next; rest == "" {
-			break
-		}
-		if rest, ok = strings.CutPrefix(rest, ";"); !ok {
-			return netip.Addr{}
-		}
-		rest = strings.Trim(rest, " \t") // some write a space there
-	}
-	return found
-}
-
-// parseNode reads an address like parseAddress, but requires brackets around IPv6.
-func parseNode(s string) netip.Addr {
-	if strings.Count(s, ":") > 1 && !strings.HasPrefix(s, "[") {
+// malformed, or has "unknown" or a name. Its pairs are written like the parameters of a media type.
+func forwardedFor(element string) netip.Addr {
+	_, pairs, err := mime.ParseMediaType("element/forwarded;" + strings.NewReplacer("\r", " ", "\n", " ").Replace(element))
+	node := pairs["for"]
+	if err != nil || strings.Count(node, ":") > 1 && !strings.HasPrefix(node, "[") { // IPv6 needs brackets
 		return netip.Addr{}
 	}
-	return parseAddress(s)
-}
-
-// pairValue reads a token or a quoted string.
-func pairValue(s string) (value, rest string, ok bool) {
-	if !strings.HasPrefix(s, `"`) {
-		end := strings.IndexByte(s, ';')
-		if end < 0 {
-			end = len(s)
-		}
-		value = strings.TrimRight(s[:end], " \t")
-		return value, s[end:], httpguts.ValidHeaderFieldName(value)
-	}
-	var b strings.Builder
-	for i := 1; i < len(s); i++ {
-		switch s[i] {
-		case '"':
-			return b.String(), strings.TrimLeft(s[i+1:], " \t"), true
-		case '\\':
-			if i++; i == len(s) {
-				return "", "", false
-			}
-		}
-		b.WriteByte(s[i])
-	}
-	return "", "", false
+	return parseAddress(node)
 }

@@ -62,7 +62,6 @@ func ofHeader(k kind, name string) Part {
 	return Part{kind: k, header: textproto.CanonicalMIMEHeaderKey(name), prefix: string(prefix) + "="}
 }
 
-// write appends the part of a request to its key.
 func (p Part) write(key []byte, q *question) []byte {
 	switch p.kind {
 	case byToken:
@@ -93,7 +92,6 @@ func appendToken(key []byte, token string) []byte {
 	return base64.RawURLEncoding.AppendEncode(append(key, "token="...), sum[:16])
 }
 
-// bearer returns the token of an Authorization header.
 func bearer(value string) string {
 	scheme, token, _ := strings.Cut(value, " ")
 	if !strings.EqualFold(scheme, "Bearer") {

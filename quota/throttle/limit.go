@@ -33,7 +33,6 @@ type Limit struct {
 	Units  int64  // that a request takes; zero is 1
 }
 
-// complete fills in the defaults of limits.
 func complete(limits []Limit) []Limit {
 	limits = slices.Clone(limits)
 	for i := range limits {
@@ -47,7 +46,6 @@ func complete(limits []Limit) []Limit {
 	return limits
 }
 
-// check returns what is wrong with a limit.
 func (l *Limit) check(costs *quota.Book) error {
 	f := costs.Families[l.Family]
 	switch {

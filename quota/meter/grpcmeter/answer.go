@@ -66,7 +66,6 @@ type codedError struct {
 	code codes.Code
 }
 
-// Unwrap returns the error itself.
 func (e *codedError) Unwrap() error { return e.error }
 
 // GRPCStatus returns what package status makes of the error. A refusal has a RetryInfo,
@@ -82,7 +81,6 @@ func (e *codedError) GRPCStatus() *status.Status {
 	return s
 }
 
-// coded gives an error its code.
 func coded(err error) error {
 	code := codes.Unknown
 	switch {

@@ -61,7 +61,6 @@ func (m *Meter) Unary(ctx context.Context, method string, req, reply any, cc *gr
 	return failed
 }
 
-// roundTrip sends a call through the transport.
 func (m *Meter) roundTrip(ctx context.Context, cc *grpc.ClientConn, method string, message any, send sender) (*http.Response, error) {
 	if m == nil || m.transport == nil || cc == nil {
 		return nil, quota.BadInput("grpcmeter: this meter was not made by grpcmeter.New")
@@ -138,15 +137,12 @@ type secret struct {
 	of    map[string]string
 }
 
-// GetRequestMetadata implements [credentials.PerRPCCredentials].
 func (s secret) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
 	return s.of, nil
 }
 
-// RequireTransportSecurity implements [credentials.PerRPCCredentials].
 func (s secret) RequireTransportSecurity() bool { return !s.local }
 
-// loopback reports whether a host is this machine.
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
@@ -158,7 +154,6 @@ type lazy struct {
 	text *bytes.Reader
 }
 
-// Read implements [io.Reader].
 func (l *lazy) Read(p []byte) (int, error) {
 	if l.text == nil {
 		l.text = bytes.NewReader(jsonOf(l.of))
@@ -166,7 +161,6 @@ func (l *lazy) Read(p []byte) (int, error) {
 	return l.text.Read(p)
 }
 
-// Close implements [io.Closer].
 func (l *lazy) Close() error { return nil }
 
 // jsonOf returns a message as JSON; nothing if it is not one of protobuf, or cannot be written.

@@ -77,7 +77,6 @@ func (s *stream) send(r *http.Request, cc *grpc.ClientConn, method string, strea
 	return resp, nil
 }
 
-// RecvMsg implements [grpc.ClientStream].
 func (s *stream) RecvMsg(m any) error {
 	s.receiving.Store(true)
 	defer s.receiving.Store(false)
@@ -113,7 +112,6 @@ func (s *stream) RecvMsg(m any) error {
 // lines are the messages of a stream as lines of JSON.
 type lines struct{ *stream }
 
-// Read implements [io.Reader].
 func (l lines) Read(p []byte) (int, error) {
 	for over := l.Context().Done(); l.text.Len() == 0; {
 		select {
@@ -132,5 +130,4 @@ func (l lines) Read(p []byte) (int, error) {
 	return l.text.Read(p)
 }
 
-// Close implements [io.Closer].
 func (l lines) Close() error { return nil }

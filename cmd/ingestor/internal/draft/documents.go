@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -41,16 +42,8 @@ func (n node) list(key string) (all []node) {
 }
 
 // keys are in order, so that a draft is the same each time.
-func (n node) keys() []string {
-	all := make([]string, 0, len(n))
-	for key := range n {
-		all = append(all, key)
-	}
-	slices.Sort(all)
-	return all
-}
+func (n node) keys() []string { return slices.Sorted(maps.Keys(n)) }
 
-// decode reads JSON or YAML.
 func decode(text []byte, into any) error {
 	if first := bytes.TrimSpace(text); len(first) > 0 && (first[0] == '{' || first[0] == '[') && json.Unmarshal(text, into) == nil {
 		return nil
@@ -149,7 +142,6 @@ func server(doc node) (host, base string) {
 	return host, base
 }
 
-// resolve follows a reference within the document.
 func (n node) resolve(at node) node {
 	for range 8 {
 		ref, is := strings.CutPrefix(at.text("$ref"), "#/")

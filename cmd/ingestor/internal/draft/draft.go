@@ -191,7 +191,6 @@ func headers(all []nameValue) http.Header {
 	return h
 }
 
-// add takes a recorded call.
 func (d *Draft) add(from string, x *record.Exchange) {
 	u := d.of(x.Host, from)
 	c := &call{Exchange: x, from: from, at: x.At}

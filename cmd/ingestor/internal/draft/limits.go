@@ -14,6 +14,7 @@ import (
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/record"
 	"github.com/headroom-quota/headroom/internal/content"
+	"github.com/headroom-quota/headroom/internal/strictyaml"
 	"github.com/headroom-quota/headroom/quota/book"
 	windows "github.com/headroom-quota/headroom/quota/window"
 )
@@ -53,7 +54,6 @@ var (
 
 const day = 24 * time.Hour
 
-// pointsOf reads what an answer says about limits.
 func pointsOf(x *record.Exchange) (all []point) {
 	h := http.Header{}
 	for name, text := range x.Header {
@@ -262,27 +262,15 @@ func (w window) String() string {
 	case w.atOnce:
 		return fmt.Sprintf("{in_flight: %d}", w.quota)
 	case w.drains() && w.burst == w.quota:
-		return fmt.Sprintf("{algorithm: bucket, per: %s, quota: %d}", brief(w.per), w.quota)
+		return fmt.Sprintf("{algorithm: bucket, per: %s, quota: %d}", strictyaml.Duration(w.per), w.quota)
 	case w.drains():
-		return fmt.Sprintf("{algorithm: bucket, per: %s, quota: %d, burst: %d}", brief(w.per), w.quota, w.burst)
+		return fmt.Sprintf("{algorithm: bucket, per: %s, quota: %d, burst: %d}", strictyaml.Duration(w.per), w.quota, w.burst)
 	case w.zone == "UTC":
 		return fmt.Sprintf("{per: day, quota: %d}", w.quota)
 	case w.zone != "":
 		return fmt.Sprintf("{per: day, quota: %d, zone: %s}", w.quota, w.zone)
 	}
-	return fmt.Sprintf("{per: %s, quota: %d}", brief(w.per), w.quota)
-}
-
-// brief writes a duration as people do: 24h, 1m30s.
-func brief(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
+	return fmt.Sprintf("{per: %s, quota: %d}", strictyaml.Duration(w.per), w.quota)
 }
 
 // The lengths that windows have: all of them, and those that most upstreams use.

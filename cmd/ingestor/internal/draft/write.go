@@ -12,6 +12,7 @@ import (
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/record"
 	"github.com/headroom-quota/headroom/internal/content"
+	"github.com/headroom-quota/headroom/internal/strictyaml"
 	"github.com/headroom-quota/headroom/quota/book"
 )
 
@@ -24,7 +25,6 @@ type pool struct {
 	inOne   map[*route]bool // routes whose answers tell about it
 }
 
-// add adds a window.
 func (p *pool) add(w window, from string) {
 	p.windows = append(p.windows, line{w.String(), from})
 	most := w.quota
@@ -80,7 +80,6 @@ func (d *Draft) Book() (text string, notes []string) {
 
 type writer struct{ text strings.Builder }
 
-// put writes a line with where it comes from.
 func (w *writer) put(indent int, text, from string) {
 	w.text.WriteString(strings.Repeat("  ", indent) + text)
 	if from != "" {
@@ -99,7 +98,6 @@ func printable(r rune) rune {
 
 var notName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
-// clean makes a name of a text.
 func clean(text, otherwise string) string {
 	text = strings.Trim(notName.ReplaceAllString(text, "-"), "-._")
 	return cmp.Or(text[:min(len(text), 60)], otherwise)
@@ -139,15 +137,12 @@ func (w *writer) upstream(name string, u *upstream) {
 	w.methods(u, pools)
 }
 
-var (
-	plainPool = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
-	yamlWords = []string{"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
-)
+var plainPool = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
 
 // poolName makes the name of a pool, which YAML takes for nothing else.
 func poolName(text string) string {
 	name := strings.ToLower(strings.ReplaceAll(clean(text, "requests"), ".", "_"))
-	if !plainPool.MatchString(name) || slices.Contains(yamlWords, name) {
+	if !plainPool.MatchString(name) || strictyaml.Quoted(name) != name {
 		name = "pool_" + name
 	}
 	return name
@@ -322,7 +317,7 @@ func (u *upstream) byRefusals() (w window, from string) {
 		}
 		w.quota = max(w.quota, n)
 	}
-	return w, fmt.Sprintf("%s: worked out from %d refusals, that ask to wait %s at most; look it up", refused[0].from, len(refused), brief(longest))
+	return w, fmt.Sprintf("%s: worked out from %d refusals, that ask to wait %s at most; look it up", refused[0].from, len(refused), strictyaml.Duration(longest))
 }
 
 func (w *writer) feedback(pools []*pool) {
@@ -347,7 +342,7 @@ func (w *writer) feedback(pools []*pool) {
 			}
 			text := "pool: " + p.name
 			if len(p.series) > 1 {
-				text += ", per: " + brief(s.window.per)
+				text += ", per: " + strictyaml.Duration(s.window.per)
 			}
 			for _, key := range []string{"limit", "remaining", "used", "reset"} {
 				if in[key] != "" && !(key == "reset" && s.window.moves) {

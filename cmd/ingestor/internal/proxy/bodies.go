@@ -30,7 +30,6 @@ type body struct {
 	closed, sent bool
 }
 
-// Read implements [io.Reader].
 func (b *body) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	closed := b.closed
@@ -50,7 +49,6 @@ func (b *body) read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements [io.Closer].
 func (b *body) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

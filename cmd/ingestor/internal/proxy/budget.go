@@ -216,7 +216,6 @@ func (d *Budgets) Flush(ctx context.Context) error {
 	}
 }
 
-// bounded reports whether a token has a budget.
 func (d *Budgets) bounded() bool {
 	for _, t := range d.tokens {
 		if t.Budget > 0 {

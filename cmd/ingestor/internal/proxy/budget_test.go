@@ -40,7 +40,7 @@ func TestLabelsDoNotHideSpend(t *testing.T) {
 		}
 	}
 	for range 2 {
-		h, err := New(r.ledger, tokensOf(t, grants...), &Options{Clock: clock, Log: r.handler.log, Base: r.handler.base, Keys: keysOfOrg})
+		h, err := New(r.ledger, tokensOf(t, grants...), &Options{Clock: clock, Log: r.handler.set.Log, Base: r.handler.set.Base, Keys: keysOfOrg})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,12 +60,12 @@ func TestLabelsDoNotHideSpend(t *testing.T) {
 		t.Errorf("%d sets of labels have %d units, want at most %d and %d", len(all), units, mostSets/2+1, 2*sent)
 	}
 	clock.Advance(time.Hour)
-	h, err := New(r.ledger, tokensOf(t, grants...), &Options{Clock: clock, Log: r.handler.log})
+	h, err := New(r.ledger, tokensOf(t, grants...), &Options{Clock: clock, Log: r.handler.set.Log})
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-h.days.read(t.Context())
-	if spent := h.days.spends["etl"].whole.Spent(); spent != units {
+	<-h.set.Budgets.read(t.Context())
+	if spent := h.set.Budgets.spends["etl"].whole.Spent(); spent != units {
 		t.Errorf("after a restart %d of %d units are known", spent, units)
 	}
 }
@@ -101,7 +101,7 @@ func TestSlowLedgerHoldsUpBudgetsOnly(t *testing.T) {
 	ledger, open := slowLedger(t, r)
 	var err error
 	grants := []Grant{{Upstreams: []string{"api"}, Budget: 5}, {Upstreams: []string{"api"}}}
-	if r.handler, err = New(ledger, tokensOf(t, grants...), &Options{Log: r.handler.log, Keys: keysOfAPI}); err != nil {
+	if r.handler, err = New(ledger, tokensOf(t, grants...), &Options{Log: r.handler.set.Log, Keys: keysOfAPI}); err != nil {
 		t.Fatal(err)
 	}
 	r.server.Config.Handler = r.handler
@@ -116,9 +116,9 @@ func TestSlowLedgerHoldsUpBudgetsOnly(t *testing.T) {
 		r.handler.ServeHTTP(httptest.NewRecorder(), req)
 	}()
 	until(t, "the spend is asked for", func() bool {
-		r.handler.days.mu.Lock()
-		defer r.handler.days.mu.Unlock()
-		return r.handler.days.first != nil
+		r.handler.set.Budgets.mu.Lock()
+		defer r.handler.set.Budgets.mu.Unlock()
+		return r.handler.set.Budgets.first != nil
 	})
 	other := r.request("GET", "/api/v1/items", nil)
 	other.Header.Set("X-Api-Key", strings.Repeat("1", 32))
@@ -150,7 +150,7 @@ func TestFlushWaitsForBudgets(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	ledger, open := slowLedger(t, r)
 	var err error
-	if r.handler, err = New(ledger, tokensOf(t, Grant{Upstreams: []string{"api"}}), &Options{Log: r.handler.log, Keys: keysOfAPI}); err != nil {
+	if r.handler, err = New(ledger, tokensOf(t, Grant{Upstreams: []string{"api"}}), &Options{Log: r.handler.set.Log, Keys: keysOfAPI}); err != nil {
 		t.Fatal(err)
 	}
 	r.server.Config.Handler = r.handler
@@ -179,7 +179,7 @@ func TestBudgetsFollowTheLedger(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := New(ledger, tokensOf(t, grants...), &Options{Clock: clock, Log: r.handler.log, Base: r.handler.base, Keys: keysOfAPI})
+	h, err := New(ledger, tokensOf(t, grants...), &Options{Clock: clock, Log: r.handler.set.Log, Base: r.handler.set.Base, Keys: keysOfAPI})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,10 +187,10 @@ func TestBudgetsFollowTheLedger(t *testing.T) {
 	spent := func(want int64) {
 		t.Helper()
 		until(t, fmt.Sprintf("%d units are spent", want), func() bool { // the last call has the spend read, too
-			h.days.refresh(t.Context(), clock.Now())
-			h.days.mu.Lock()
-			defer h.days.mu.Unlock()
-			return h.days.spends["etl"].whole.Spent() == want
+			h.set.Budgets.refresh(t.Context(), clock.Now())
+			h.set.Budgets.mu.Lock()
+			defer h.set.Budgets.mu.Unlock()
+			return h.set.Budgets.spends["etl"].whole.Spent() == want
 		})
 	}
 	if got := r.call("GET", "/api/v1/items"); got.StatusCode != http.StatusOK { // 2

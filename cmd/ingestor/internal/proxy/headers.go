@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -54,7 +55,6 @@ func (c *call) removed(name string) bool {
 	return slices.Contains(credentials, name)
 }
 
-// rewrite makes the request that is sent to the upstream.
 func rewrite(p *httputil.ProxyRequest) {
 	c, out := callOf(p.In.Context()), p.Out
 	path, _ := url.PathUnescape(c.path) // find has read it
@@ -84,7 +84,6 @@ func rewrite(p *httputil.ProxyRequest) {
 	c.passTrailers(p.In, out)
 }
 
-// query returns the query of a request without keys.
 func (c *call) query(raw string) string {
 	if raw == "" {
 		return ""
@@ -102,7 +101,6 @@ func (c *call) query(raw string) string {
 	}), "&")
 }
 
-// passTrailers passes on the trailers that a request announces.
 func (c *call) passTrailers(in, out *http.Request) {
 	out.Trailer = nil
 	for name := range in.Trailer {
@@ -125,7 +123,6 @@ type trailedBody struct {
 	to http.Header
 }
 
-// Read implements [io.Reader].
 func (b *trailedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err == io.EOF {
@@ -147,9 +144,9 @@ var dropped = []string{
 func (h *Handler) answered(resp *http.Response) error {
 	c := callOf(resp.Request.Context())
 	if refused := h.shutBy(c, resp); refused != nil {
-		h.told(refused, refused.RetryAt)
+		h.set.Told(refused, refused.RetryAt)
 	} else {
-		h.told(nil, time.Time{})
+		h.set.Told(nil, time.Time{})
 	}
 	changed := resp.StatusCode == http.StatusSwitchingProtocols
 	if changed && !c.upgrades() {
@@ -296,12 +293,7 @@ func (c *call) reaches(to *url.URL) (host string, ours bool) {
 
 var usualPort = map[string]string{"http": ":80", "https": ":443"}
 
-func escapedPath(u *url.URL) string {
-	if path := u.EscapedPath(); path != "" {
-		return path
-	}
-	return "/"
-}
+func escapedPath(u *url.URL) string { return cmp.Or(u.EscapedPath(), "/") }
 
 // origin returns the address of the proxy, as the program knows it.
 func (c *call) origin() string {
@@ -315,7 +307,6 @@ func (c *call) origin() string {
 // on: their headers would have to be made those of the proxy, too.
 type answer struct{ http.ResponseWriter }
 
-// WriteHeader implements [http.ResponseWriter].
 func (a *answer) WriteHeader(status int) {
 	if status < http.StatusOK {
 		return

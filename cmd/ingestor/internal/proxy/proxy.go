@@ -89,68 +89,57 @@ type Options struct {
 
 // Handler is the proxy.
 type Handler struct {
-	ledger   *quota.Ledger
-	clock    quota.Clock
-	log      *slog.Logger
-	hosts    []string
-	defaults Labels
+	ledger *quota.Ledger
+	set    Options // with the defaults filled in
 
 	keyed   *meter.Transport // of calls that get the key of the proxy
 	keyless *meter.Transport
 	keysOf  map[string]bool            // upstreams whose calls keyed gives a key, or does not send
 	by      map[bool]http.RoundTripper // the two, wrapped
-	base    http.RoundTripper
 	proxy   httputil.ReverseProxy
 	waiting *guard.Shares[string] // places to wait for units, by token
 	bodies  *guard.Shares[string] // bytes of bodies that are kept, by token
-	days    *Budgets
-	linger  time.Duration // for which the rest of a refused request is read
-	grace   time.Duration // for which open requests may finish when the proxy stops
-	told    func(why error, retryAt time.Time)
-	refused *refusals.Tally
+	linger  time.Duration         // for which the rest of a refused request is read
 	crowds
-	secrets   secrets
-	uploadKey []byte
+	secrets secrets
 
 	tokens atomic.Pointer[[]*Token]
 }
 
 // New returns a proxy that spends from a ledger, for programs with these tokens.
 func New(ledger *quota.Ledger, tokens []*Token, o *Options) (*Handler, error) {
-	if o == nil {
-		o = &Options{}
+	h := &Handler{ledger: ledger, bodies: guard.NewShares[string](mostKept), linger: headerTimeout}
+	if o != nil {
+		h.set = *o
 	}
-	h := &Handler{
-		ledger: ledger, clock: o.Clock, log: o.Log, hosts: o.Hosts, defaults: o.Defaults,
-		base: o.Base, waiting: guard.NewShares[string](int64(cmp.Or(o.Waiting, DefaultWaiting))), bodies: guard.NewShares[string](mostKept), linger: headerTimeout, grace: cmp.Or(o.Grace, DefaultGrace), refused: o.Refused,
-		uploadKey: o.UploadKey,
+	o = &h.set
+	h.waiting, o.Grace = guard.NewShares[string](int64(cmp.Or(o.Waiting, DefaultWaiting))), cmp.Or(o.Grace, DefaultGrace)
+	if len(o.UploadKey) == 0 {
+		o.UploadKey = make([]byte, sha256.Size)
+		_, _ = rand.Read(o.UploadKey) // it never fails
 	}
-	if len(h.uploadKey) == 0 {
-		h.uploadKey = make([]byte, sha256.Size)
-		_, _ = rand.Read(h.uploadKey) // it never fails
+	if o.Clock == nil {
+		o.Clock = quota.SystemClock{}
 	}
-	if h.clock == nil {
-		h.clock = quota.SystemClock{}
+	if o.Log == nil {
+		o.Log = slog.Default()
 	}
-	if h.log == nil {
-		h.log = slog.Default()
-	}
-	if h.base == nil {
-		h.base = NewTransport()
+	if o.Base == nil {
+		o.Base = NewTransport()
 	}
 	if o.Record != nil {
-		h.base = o.Record.Transport(h.base, recorded)
+		o.Base = o.Record.Transport(o.Base, recorded)
 	}
-	if h.told = o.Told; h.told == nil {
-		h.told = func(error, time.Time) {}
+	if o.Told == nil {
+		o.Told = func(error, time.Time) {}
 	}
-	if h.metrics = o.Metrics; h.metrics == nil {
-		h.metrics = metrics.New(&metrics.Options{Log: h.log})
+	if o.Metrics == nil {
+		o.Metrics = metrics.New(&metrics.Options{Log: o.Log})
 	}
-	if h.days = o.Budgets; h.days == nil {
-		h.days = NewBudgets(ledger, h.clock, h.log)
+	if o.Budgets == nil {
+		o.Budgets = NewBudgets(ledger, o.Clock, o.Log)
 	}
-	h.complaints = guard.NewComplaints(h.clock)
+	h.complaints = guard.NewComplaints(h.set.Clock)
 	most := cmp.Or(o.Connections, DefaultConnections)
 	h.mostOfToken = max(most/2, 1)
 	h.crowd = guard.NewCrowd(most, max(most/4, 1), netip.Addr.IsLoopback, h.connectionClosed)
@@ -162,7 +151,7 @@ func New(ledger *quota.Ledger, tokens []*Token, o *Options) (*Handler, error) {
 	for _, name := range WithoutKey(ledger.Book(), slices.Collect(maps.Keys(o.Keys)), slices.Collect(maps.Keys(ledger.Book().Upstreams))) {
 		keys[name] = func(context.Context) (string, error) { return "", errNoKey } // its calls are not sent
 	}
-	options := meter.Options{Base: h.base, Logger: h.log, Keys: keys, Memory: o.Memory, Keep: h.keep}
+	options := meter.Options{Base: o.Base, Logger: h.set.Log, Keys: keys, Memory: o.Memory, Keep: h.keep}
 	var err error
 	if h.keyed, err = meter.New(ledger, &options); err != nil {
 		return nil, err
@@ -247,15 +236,15 @@ func (h *Handler) Update(tokens []*Token) {
 	for _, t := range tokens {
 		grants[t.Name] = &t.Grant
 	}
-	h.days.Update(grants)
+	h.set.Budgets.Update(grants)
 	h.tokens.Store(&tokens)
-	h.guesses.Store(guard.NewGuesses(h.clock, h.ledger.Book().Families[guard.GuessFamily], addressOf))
+	h.guesses.Store(guard.NewGuesses(h.set.Clock, h.ledger.Book().Families[guard.GuessFamily], addressOf))
 }
 
 // Flush waits until the calls whose answers have ended are settled, and until the budgets of
 // tokens are up to date.
 func (h *Handler) Flush(ctx context.Context) error {
-	return errors.Join(h.days.Flush(ctx), h.keyed.Flush(ctx), h.keyless.Flush(ctx))
+	return errors.Join(h.set.Budgets.Flush(ctx), h.keyed.Flush(ctx), h.keyless.Flush(ctx))
 }
 
 // ServeHTTP implements [http.Handler].
@@ -299,7 +288,6 @@ type call struct {
 
 type callKey struct{}
 
-// callOf returns the call of a request's context.
 func callOf(ctx context.Context) *call {
 	c, _ := ctx.Value(callKey{}).(*call)
 	return c
@@ -321,7 +309,7 @@ func (c *call) context(ctx context.Context) context.Context {
 func (h *Handler) admit(c *call) (err error) {
 	if err := h.checkSite(c.request); err != nil {
 		if err == error(errForeignPage) { //nolint:errorlint // checkSite returns it as it is
-			h.metrics.RequestRefused(metrics.CrossSite)
+			h.set.Metrics.RequestRefused(metrics.CrossSite)
 		}
 		return err
 	}
@@ -335,7 +323,7 @@ func (h *Handler) admit(c *call) (err error) {
 	if found != nil {
 		return found
 	}
-	if c.labels, err = readLabels(c.request.Header, h.defaults); err != nil {
+	if c.labels, err = readLabels(c.request.Header, h.set.Defaults); err != nil {
 		return err
 	}
 	if err := c.place(); err != nil {
@@ -353,7 +341,7 @@ func (h *Handler) admit(c *call) (err error) {
 	if c.resumes() && !h.begun(c) {
 		return errNoUpload
 	}
-	c.budget = h.days.begin(c)
+	c.budget = h.set.Budgets.begin(c)
 	return nil
 }
 
@@ -368,7 +356,7 @@ func (h *Handler) send(req *http.Request) (*http.Response, error) {
 	}
 	var refused *quota.RefusedError
 	if crowded && errors.As(err, &refused) && refused.RetryAfter <= c.labels.Wait {
-		h.metrics.RequestRefused(metrics.Waiting)
+		h.set.Metrics.RequestRefused(metrics.Waiting)
 		err = &crowdedError{err}
 	}
 	return resp, err
@@ -393,13 +381,11 @@ func noted(source meter.KeySource) meter.KeySource {
 // roundTripper is a function as a transport.
 type roundTripper func(*http.Request) (*http.Response, error)
 
-// RoundTrip implements [http.RoundTripper].
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 // buffers are for copying bodies.
 type buffers struct{ pool sync.Pool }
 
-// Get implements [httputil.BufferPool].
 func (b *buffers) Get() []byte {
 	if buffer, _ := b.pool.Get().(*[]byte); buffer != nil {
 		return *buffer
@@ -407,7 +393,6 @@ func (b *buffers) Get() []byte {
 	return make([]byte, 32<<10)
 }
 
-// Put implements [httputil.BufferPool].
 func (b *buffers) Put(buffer []byte) { b.pool.Put(&buffer) }
 
 // NewTransport returns a transport for many calls to few hosts.
@@ -418,5 +403,4 @@ func NewTransport() *http.Transport {
 	return t
 }
 
-// observes reports whether an upstream's limits are only counted.
 func observes(u *book.Upstream) bool { return u.Mode == book.Observe }

@@ -431,12 +431,12 @@ func TestBudget(t *testing.T) {
 	if got := r.send(req); got.StatusCode != 200 {
 		t.Errorf("another token: %s", got.Status)
 	}
-	again, err := New(r.ledger, tokensOf(t, grants...), &Options{Clock: clock, Log: r.handler.log})
+	again, err := New(r.ledger, tokensOf(t, grants...), &Options{Clock: clock, Log: r.handler.set.Log})
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-again.days.read(t.Context())
-	if spent := again.days.spends["etl"].whole.Spent(); spent != 4 {
+	<-again.set.Budgets.read(t.Context())
+	if spent := again.set.Budgets.spends["etl"].whole.Spent(); spent != 4 {
 		t.Errorf("after a restart %d are spent", spent)
 	}
 	clock.Advance(2 * time.Hour)

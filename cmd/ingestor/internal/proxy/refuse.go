@@ -1,14 +1,16 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
+	"text/template"
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
@@ -26,16 +28,16 @@ func (h *Handler) failed(w http.ResponseWriter, r *http.Request, err error) {
 // refuse answers in the form that the SDKs of the upstream understand.
 func (h *Handler) refuse(w http.ResponseWriter, c *call, err error) {
 	if c.token != nil {
-		h.refused.Add(c.token.Name, err)
+		h.set.Refused.Add(c.token.Name, err)
 	}
 	p := h.problem(c, err)
-	if p.refuses() && !errors.As(err, new(*refusal)) { // it lacks units
-		h.told(err, p.retryAt)
+	if p.Refuses() && !errors.As(err, new(*refusal)) { // it lacks units
+		h.set.Told(err, p.RetryAt)
 	}
 	header := w.Header()
 	clear(header) // what ReverseProxy has copied
 	defer h.drain(w, c)()
-	if p.kind == "too_many_guesses" { // the next guess costs a connection
+	if p.Kind == "too_many_guesses" { // the next guess costs a connection
 		closes(header, c.request)
 	}
 	for name, values := range p.header {
@@ -45,112 +47,107 @@ func (h *Handler) refuse(w http.ResponseWriter, c *call, err error) {
 	if c.upstream != nil {
 		format = c.upstream.ErrorFormat
 	}
-	contentType, body := p.shape(format, header)
-	text, err := json.Marshal(body)
-	if err != nil { // it never does: all of it is text and numbers
-		text = []byte("{}")
-	}
-	if p.status == http.StatusUnauthorized {
+	contentType, text := p.shape(format, header)
+	if p.Status == http.StatusUnauthorized {
 		header.Set("Www-Authenticate", "Bearer")
 	}
 	header.Set("Content-Type", contentType)
 	header.Set("Content-Length", strconv.Itoa(len(text)))
 	header.Set("Cache-Control", "no-store")
-	w.WriteHeader(p.status)
+	w.WriteHeader(p.Status)
 	_, _ = w.Write(text) // the program may have gone
 }
 
-// problem is what is wrong with a call, for its program.
+// problem is what is wrong with a call, for its program. The templates of shapes read it.
 type problem struct {
-	status  int
-	kind    string // refused, blocked, impossible, unpriced, outage, or a kind of our own
-	message string
+	Status  int
+	Kind    string // refused, blocked, impossible, unpriced, outage, or a kind of our own
+	Message string
 	header  http.Header
-	retryAt time.Time // zero: unknown
+	RetryAt time.Time // zero: unknown
 	pool    string    // the pool that refuses, or ""
 	limit   int64     // the limit of the window that refuses, or 0
-	after   time.Duration
+	After   time.Duration
 }
 
 // problem returns what an error means to the program. It hides what it should not know.
 func (h *Handler) problem(c *call, err error) *problem {
-	p := &problem{status: http.StatusBadGateway, kind: "upstream", header: http.Header{}}
+	p := &problem{Status: http.StatusBadGateway, Kind: "upstream", header: http.Header{}}
 	var own *refusal
 	var refused *quota.RefusedError
 	var over *meter.BudgetError
 	if resp := meter.As429(c.request, err); resp != nil {
 		_ = resp.Body.Close()
-		p.status, p.message, p.kind = resp.StatusCode, err.Error(), resp.Header.Get(meter.RefusedHeader)
-		p.header.Set(meter.RefusedHeader, p.kind)
+		p.Status, p.Message, p.Kind = resp.StatusCode, err.Error(), resp.Header.Get(meter.RefusedHeader)
+		p.header.Set(meter.RefusedHeader, p.Kind)
 		for _, name := range []string{"Retry-After", "X-Should-Retry"} {
 			if value := resp.Header.Get(name); value != "" {
 				p.header.Set(name, value)
 			}
 		}
-		if p.kind == "outage" {
-			p.message = "the ledger cannot be reached, so the units left are not known"
+		if p.Kind == "outage" {
+			p.Message = "the ledger cannot be reached, so the units left are not known"
 			p.header.Set("Retry-After", "5")
 		}
 		if errors.As(err, &refused) {
-			p.after, p.pool, p.limit = refused.RetryAfter, refused.Pool.Name, refused.Limit
-			p.retryAt = h.clock.Now().Add(refused.RetryAfter)
+			p.After, p.pool, p.limit = refused.RetryAfter, refused.Pool.Name, refused.Limit
+			p.RetryAt = h.set.Clock.Now().Add(refused.RetryAfter)
 		}
 		if errors.As(err, new(*crowdedError)) {
-			p.kind = "too_many_waiting"
-			p.header.Set(meter.RefusedHeader, p.kind)
+			p.Kind = "too_many_waiting"
+			p.header.Set(meter.RefusedHeader, p.Kind)
 		}
 		return p
 	}
 	retry := false
 	switch {
 	case errors.As(err, &own):
-		p.status, p.kind, p.message = own.status, own.kind, own.message
+		p.Status, p.Kind, p.Message = own.status, own.kind, own.message
 		if retry = own.after > 0; retry {
-			p.waits(h.clock.Now(), own.after)
+			p.waits(h.set.Clock.Now(), own.after)
 		}
 	case errors.As(err, &over):
-		p.status, p.kind, p.limit = http.StatusTooManyRequests, "budget", over.Most
+		p.Status, p.Kind, p.limit = http.StatusTooManyRequests, "budget", over.Most
 		if c.budget == nil { // that of the process, which has no days
-			p.message = "the budget of the run is used up: " + err.Error()
+			p.Message = "the budget of the run is used up: " + err.Error()
 			break
 		}
-		p.message = "the daily budget of the token is used up: " + err.Error()
-		now := h.clock.Now() // read once, or the time would be just before midnight
+		p.Message = "the daily budget of the token is used up: " + err.Error()
+		now := h.set.Clock.Now() // read once, or the time would be just before midnight
 		p.waits(now, tomorrow(now))
 	case errors.Is(err, meter.ErrCredential):
-		p.kind, p.message = "credential", "the proxy has no valid key for this account of "+c.upstream.Name+"; its log has the details"
+		p.Kind, p.Message = "credential", "the proxy has no valid key for this account of "+c.upstream.Name+"; its log has the details"
 		h.complain(c, err)
 	case errors.As(err, new(*meter.RedirectError)):
-		p.kind, p.message = "redirect", err.Error()
+		p.Kind, p.Message = "redirect", err.Error()
 	case errors.Is(err, quota.ErrBadInput):
-		p.status, p.kind, p.message = http.StatusBadRequest, "bad_input", err.Error()
+		p.Status, p.Kind, p.Message = http.StatusBadRequest, "bad_input", err.Error()
 	case errors.Is(err, quota.ErrStaleBook), errors.Is(err, quota.ErrOtherWindows):
-		p.status, p.kind, p.message = http.StatusServiceUnavailable, "stale_book", "the price book of the proxy does not match the ledger"
+		p.Status, p.Kind, p.Message = http.StatusServiceUnavailable, "stale_book", "the price book of the proxy does not match the ledger"
 		h.complain(c, err)
 	case errors.Is(err, context.DeadlineExceeded):
-		p.status, p.message, retry = http.StatusGatewayTimeout, "the upstream took too long", true
+		p.Status, p.Message, retry = http.StatusGatewayTimeout, "the upstream took too long", true
 		h.complain(c, err)
 	default:
-		p.message, retry = "the upstream could not be reached, or broke off", true
+		p.Message, retry = "the upstream could not be reached, or broke off", true
 		if c.upstream != nil {
-			p.message = c.upstream.Name + " could not be reached, or broke off"
+			p.Message = c.upstream.Name + " could not be reached, or broke off"
 		}
 		h.complain(c, err)
 	}
 	if !retry {
 		p.header.Set("X-Should-Retry", "false")
 	}
-	p.header.Set(meter.RefusedHeader, p.kind)
+	p.header.Set(meter.RefusedHeader, p.Kind)
 	return p
 }
 
 // waits says when the program may try again.
 func (p *problem) waits(now time.Time, after time.Duration) {
-	p.after, p.retryAt = after, now.Add(after)
+	p.After, p.RetryAt = after, now.Add(after)
 	p.header.Set("Retry-After", strconv.FormatInt(seconds(after), 10))
 }
 
-// closes ends the connection of a request after its answer.
 func closes(h http.Header, r *http.Request) {
 	if r.ProtoMajor == 1 {
 		h.Set("Connection", "close")
@@ -159,89 +156,74 @@ func closes(h http.Header, r *http.Request) {
 
 // complain logs what the operator should know. The transport has removed keys from its errors.
 func (h *Handler) complain(c *call, err error) {
-	h.log.LogAttrs(c.request.Context(), slog.LevelWarn, "proxied call failed", slog.String("upstream", c.upstream.Name),
+	h.set.Log.LogAttrs(c.request.Context(), slog.LevelWarn, "proxied call failed", slog.String("upstream", c.upstream.Name),
 		slog.String("token", c.token.Name), slog.String("method", calledMethod(c)), slog.String("error", err.Error()))
 }
 
-// object is JSON.
-type object map[string]any
+//go:embed shapes.tmpl
+var shapesText string
+
+// shapes are the errors of upstreams, by error_format of the price book.
+var shapes = template.Must(template.New("").Funcs(template.FuncMap{"json": asJSON, "by": byStatus}).Parse(shapesText))
+
+func asJSON(v any) (string, error) {
+	text, err := json.Marshal(v)
+	return string(text), err
+}
+
+// byStatus returns the word for a status, among words such as "404 notFound". The last one, without
+// a status, is that of all others.
+func byStatus(status int, words ...string) (string, error) {
+	for _, word := range words[:len(words)-1] {
+		if code, name, _ := strings.Cut(word, " "); code == strconv.Itoa(status) {
+			return asJSON(name)
+		}
+	}
+	return asJSON(words[len(words)-1])
+}
+
+var contentTypes = map[string]string{
+	"google": "application/json; charset=UTF-8", "openai": "application/json", "anthropic": "application/json",
+	"github": "application/json; charset=utf-8", "graphql": "application/json; charset=utf-8",
+}
 
 // shape returns a problem in the form of an upstream's own errors, and sets the headers that
 // belong to it.
-func (p *problem) shape(format string, h http.Header) (contentType string, body object) {
+func (p *problem) shape(format string, h http.Header) (contentType string, body []byte) {
 	switch format {
-	case "google":
-		return "application/json; charset=UTF-8", p.google()
-	case "openai":
+	case "openai", "anthropic":
 		p.exactly(h)
-		return "application/json", p.openAI()
-	case "anthropic":
-		p.exactly(h)
-		return "application/json", object{"type": "error", "error": object{"type": byStatus(anthropicTypes, p.status), "message": p.message}}
 	case "github":
 		p.gitHub(h)
-		body = object{"message": p.message, "documentation_url": "", "status": strconv.Itoa(p.status)}
-		if p.refuses() {
-			body["message"] = "API rate limit exceeded: " + p.message
-			body["errors"] = []object{{"type": "RATE_LIMITED", "message": p.message}} // of GraphQL
-		}
-		return "application/json; charset=utf-8", body
-	case "graphql":
-		code := strings.ToUpper(p.kind)
-		if p.refuses() {
-			code = "THROTTLED"
-		}
-		return "application/json; charset=utf-8", object{"errors": []object{{"message": p.message, "extensions": object{"code": code}}}}
 	}
-	body = object{"title": http.StatusText(p.status), "status": p.status, "detail": p.message, "code": p.kind}
-	if !p.retryAt.IsZero() {
-		body["retry_at"] = p.retryAt.UTC().Format("2006-01-02T15:04:05Z07:00")
+	if contentType = contentTypes[format]; contentType == "" {
+		format, contentType = "problem", "application/problem+json"
 	}
-	return "application/problem+json", body
+	var text, compact bytes.Buffer
+	if err := errors.Join(shapes.ExecuteTemplate(&text, format, p), json.Compact(&compact, text.Bytes())); err != nil { // it never does: the tests execute each
+		return contentType, []byte("{}")
+	}
+	return contentType, compact.Bytes()
 }
 
-// refuses reports whether a later try may succeed, because units come back.
-func (p *problem) refuses() bool { return p.status == http.StatusTooManyRequests }
+// Refuses reports whether a later try may succeed, because units come back.
+func (p *problem) Refuses() bool { return p.Status == http.StatusTooManyRequests }
+
+func (p *problem) Code() string { return strings.ToUpper(p.Kind) }
+
+func (p *problem) Title() string { return http.StatusText(p.Status) }
 
 // exactly sets the header by which the SDKs of OpenAI and Anthropic wait no longer than they
 // must: Retry-After is in whole seconds, rounded up.
 func (p *problem) exactly(h http.Header) {
-	if p.refuses() && p.after > 0 {
-		h.Set("Retry-After-Ms", strconv.FormatInt((p.after+time.Millisecond-1).Milliseconds(), 10))
+	if p.Refuses() && p.After > 0 {
+		h.Set("Retry-After-Ms", strconv.FormatInt((p.After+time.Millisecond-1).Milliseconds(), 10))
 	}
-}
-
-// google is the form of Google's APIs. SDKs look at the code, and at the reason in errors.
-func (p *problem) google() object {
-	reason := byStatus(googleReasons, p.status)
-	inner := object{
-		"code": p.status, "message": p.message, "status": byStatus(googleStatuses, p.status),
-		"errors": []object{{"message": p.message, "domain": "usageLimits", "reason": reason}},
-	}
-	if p.refuses() {
-		inner["details"] = []object{
-			{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "RATE_LIMIT_EXCEEDED", "domain": "headroom"},
-			{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": fmt.Sprintf("%.3fs", p.after.Seconds())},
-		}
-	}
-	return object{"error": inner}
-}
-
-// openAI is the form of OpenAI's API, and of those that imitate it.
-func (p *problem) openAI() object {
-	kind, code := byStatus(openAITypes, p.status), any(p.kind)
-	switch {
-	case p.refuses():
-		code = "rate_limit_exceeded"
-	case p.status == http.StatusUnauthorized:
-		code = "invalid_api_key"
-	}
-	return object{"error": object{"message": p.message, "type": kind, "param": nil, "code": code}}
 }
 
 // gitHub sets the headers by which octokit and others know when to retry.
 func (p *problem) gitHub(h http.Header) {
-	if !p.refuses() {
+	if !p.Refuses() {
 		return
 	}
 	h.Set("X-Ratelimit-Remaining", "0")
@@ -253,32 +235,7 @@ func (p *problem) gitHub(h http.Header) {
 		h.Set("X-Ratelimit-Limit", limit)
 		h.Set("X-Ratelimit-Used", limit)
 	}
-	if !p.retryAt.IsZero() {
-		h.Set("X-Ratelimit-Reset", strconv.FormatInt((p.retryAt.UnixMilli()+999)/1000, 10))
+	if !p.RetryAt.IsZero() {
+		h.Set("X-Ratelimit-Reset", strconv.FormatInt((p.RetryAt.UnixMilli()+999)/1000, 10))
 	}
-}
-
-var (
-	googleStatuses = map[int]string{
-		400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED",
-		502: "UNAVAILABLE", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED", 0: "FAILED_PRECONDITION",
-	}
-	googleReasons = map[int]string{
-		400: "badRequest", 401: "authError", 403: "forbidden", 404: "notFound", 429: "rateLimitExceeded", 0: "backendError",
-	}
-	openAITypes = map[int]string{
-		429: "rate_limit_error", 502: "server_error", 503: "server_error", 504: "server_error", 0: "invalid_request_error",
-	}
-	anthropicTypes = map[int]string{
-		401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error",
-		502: "api_error", 503: "overloaded_error", 504: "timeout_error", 0: "invalid_request_error",
-	}
-)
-
-// byStatus returns the word for a status; 0 is any other.
-func byStatus(words map[int]string, status int) string {
-	if word, has := words[status]; has {
-		return word
-	}
-	return words[0]
 }

@@ -78,7 +78,6 @@ type secrets struct {
 // mostSecrets is how many keys are remembered. Keys may change often.
 const mostSecrets = 1000
 
-// of returns the forms of a key, or nil.
 func (s *secrets) of(key string) *secret {
 	if key == "" {
 		return nil
@@ -108,7 +107,6 @@ func Hide(resp *http.Response, key string) io.Reader {
 	return &hiding{ReadCloser: resp.Body, resp: resp, secret: s}
 }
 
-// hide removes the key from an answer.
 func (h *Handler) hide(c *call, resp *http.Response) error {
 	c.mu.Lock()
 	key := c.secret
@@ -221,7 +219,6 @@ type hiding struct {
 // leastRead is the space below which a buffer is too small to be read into.
 const leastRead = 512
 
-// Read implements [io.Reader].
 func (b *hiding) Read(p []byte) (int, error) {
 	for len(p) > 0 {
 		if len(b.ready) > 0 {

@@ -33,7 +33,7 @@ func (h *Handler) Serve(ctx, abort context.Context, l net.Listener) error {
 	server := &http.Server{
 		Handler: h, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: 64 << 10, Protocols: &protocols,
 		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
-		ErrorLog:    slog.NewLogLogger(h.log.Handler(), slog.LevelDebug), // programs that hang up
+		ErrorLog:    slog.NewLogLogger(h.set.Log.Handler(), slog.LevelDebug), // programs that hang up
 	}
 	h.crowd.Attach(server)
 	ended := make(chan error, 1)
@@ -43,13 +43,13 @@ func (h *Handler) Serve(ctx, abort context.Context, l net.Listener) error {
 		return fmt.Errorf("serve the proxy: %w", err)
 	case <-ctx.Done():
 	}
-	grace, cancel := context.WithTimeout(abort, h.grace)
+	grace, cancel := context.WithTimeout(abort, h.set.Grace)
 	defer cancel()
 	err := server.Shutdown(grace)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && abort.Err() == nil: // it stops as it was told to
 		err = server.Close()
-		h.log.Warn("the proxy has stopped and cut off open calls", "after", h.grace.String())
+		h.set.Log.Warn("the proxy has stopped and cut off open calls", "after", h.set.Grace.String())
 	case err != nil:
 		err = fmt.Errorf("stop the proxy: %w", errors.Join(err, server.Close()))
 	}
@@ -63,7 +63,6 @@ const DefaultConnections = 1024
 
 // crowds bound what a program may have at once, so that it does not keep others out.
 type crowds struct {
-	metrics    *metrics.Metrics
 	complaints *guard.Complaints
 	crowd      *guard.Crowd          // connections
 	calls      *guard.Counts[string] // under way, by the name of the token
@@ -82,7 +81,7 @@ func (h *Handler) begin(c *call) error {
 
 // crowded is the refusal of a call that others of its token leave no room for.
 func (h *Handler) crowded(reason, format string, args ...any) error {
-	h.metrics.RequestRefused(reason)
+	h.set.Metrics.RequestRefused(reason)
 	r := refusef(http.StatusTooManyRequests, "too_many_at_once", format, args...)
 	r.after = time.Second
 	return r
@@ -94,12 +93,10 @@ func (h *Handler) alone() bool { return len(*h.tokens.Load()) <= 1 }
 // crowdedError is a refusal of a call that could not wait for its units.
 type crowdedError struct{ error }
 
-// Error says so, too.
 func (e *crowdedError) Error() string {
 	return e.error.Error() + "; it did not wait as Headroom-Wait says, because too many calls wait already"
 }
 
-// Unwrap returns the refusal.
 func (e *crowdedError) Unwrap() error { return e.error }
 
 // guess counts a wrong token, and returns the error for its program. A request without one
@@ -112,9 +109,9 @@ func (h *Handler) guess(c *call) error {
 	if err != nil || wait == 0 {
 		return errNoToken
 	}
-	h.metrics.RequestRefused(metrics.WrongToken)
+	h.set.Metrics.RequestRefused(metrics.WrongToken)
 	if due, skipped := h.complaints.Due("wrong tokens"); due {
-		h.log.Warn("an address sends wrong tokens to the proxy", "client", client, "skipped", skipped)
+		h.set.Log.Warn("an address sends wrong tokens to the proxy", "client", client, "skipped", skipped)
 	}
 	r := refusef(http.StatusTooManyRequests, "too_many_guesses", "too many requests from this address had a wrong token; try again after the seconds in Retry-After")
 	r.after = wait
@@ -123,13 +120,12 @@ func (h *Handler) guess(c *call) error {
 
 // connectionClosed logs that a connection was closed to make room, once a minute.
 func (h *Handler) connectionClosed(reason string, client netip.Prefix) {
-	h.metrics.ConnectionClosed(reason)
+	h.set.Metrics.ConnectionClosed(reason)
 	if due, skipped := h.complaints.Due("connections of " + reason); due {
-		h.log.Warn("the proxy closed a connection to make room", "client", client.Addr(), "too_many_of", reason, "skipped", skipped)
+		h.set.Log.Warn("the proxy closed a connection to make room", "client", client.Addr(), "too_many_of", reason, "skipped", skipped)
 	}
 }
 
-// addressOf returns the address of a request's client.
 func addressOf(r *http.Request) netip.Addr {
 	from, _ := netip.ParseAddrPort(r.RemoteAddr)
 	return from.Addr().Unmap()

@@ -133,7 +133,6 @@ func (c *call) place() error {
 	return nil
 }
 
-// upgrades reports whether a program asks for a WebSocket.
 func (c *call) upgrades() bool {
 	return strings.EqualFold(c.request.Header.Get("Upgrade"), "websocket")
 }
@@ -180,7 +179,6 @@ func (c *call) listed(whole string) bool {
 	})
 }
 
-// isLabel reports whether a text may be a label of a host.
 func isLabel(text string) bool {
 	return text != "" && len(text) <= 63 && strings.Trim(text, "-") == text &&
 		!strings.ContainsFunc(text, func(c rune) bool {
@@ -188,7 +186,6 @@ func isLabel(text string) bool {
 		})
 }
 
-// method returns the name of a call's method.
 func (c *call) method() string {
 	if c.match.Method == nil {
 		return ""
@@ -202,7 +199,7 @@ func (h *Handler) checkSite(r *http.Request) error {
 	named := func(host string) bool { return strings.EqualFold(host, hostname(r.Host)) }
 	_, port, err := net.SplitHostPort(r.Host)
 	odd := err == nil && strings.Trim(port, "0123456789") != ""
-	if odd || !loopback(r.Host) && !slices.ContainsFunc(h.hosts, named) {
+	if odd || !loopback(r.Host) && !slices.ContainsFunc(h.set.Hosts, named) {
 		return refusef(http.StatusMisdirectedRequest, "host", "this proxy answers only requests to localhost and to the hosts that its setting hosts names")
 	}
 	for _, site := range r.Header["Sec-Fetch-Site"] {
@@ -230,7 +227,6 @@ func loopback(host string) bool {
 	return err == nil && addr.IsLoopback()
 }
 
-// hostname returns a host without its port.
 func hostname(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		return name
@@ -267,7 +263,6 @@ const labelPrefix = "Headroom-"
 // longestWait bounds Headroom-Wait.
 const longestWait = time.Hour
 
-// readLabels reads the labels of a request.
 func readLabels(h http.Header, defaults Labels) (l Labels, err error) {
 	l = defaults
 	for _, label := range []struct {

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"maps"
@@ -39,7 +40,6 @@ func Check(tokens []*Token, costs *quota.Book) error {
 	return nil
 }
 
-// check returns an error if a grant names something that the price book does not have.
 func (t *Token) check(costs *quota.Book) error {
 	if len(t.Upstreams) == 0 {
 		return quota.BadInput("the token %s may call no upstream; name some", t.Name)
@@ -86,7 +86,6 @@ func known[V any](all map[string]V) string {
 
 const anyAccount = access.AnyAccount
 
-// may returns an error if a token may not make a call.
 func (t *Token) may(c *call) error {
 	deny := func(what, name string) error {
 		return refusef(http.StatusForbidden, "no_right", "the token %s may not use the %s %.80q", t.Name, what, name)
@@ -120,12 +119,7 @@ func (c *call) account() string {
 	case from.Header != "":
 		named = strings.TrimSpace(c.request.Header.Get(from.Header))
 	}
-	for _, name := range []string{c.labels.Account, named} {
-		if name != "" {
-			return name
-		}
-	}
-	return quota.DefaultAccount
+	return cmp.Or(c.labels.Account, named, quota.DefaultAccount)
 }
 
 // job returns the label of a call's job: it begins with the name of the token.

@@ -43,7 +43,7 @@ func (c *call) upload(host, path, query string) string {
 // signature returns the signature of an upload's address, which ends at an instant.
 func (h *Handler) signature(c *call, upload string, until int64) string {
 	end := strconv.FormatInt(until, 10)
-	mac := hmac.New(sha256.New, h.uploadKey)
+	mac := hmac.New(sha256.New, h.set.UploadKey)
 	_, _ = io.WriteString(mac, c.token.Name+"\n"+end+"\n"+upload) // it never fails
 	return end + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
@@ -53,13 +53,12 @@ func (h *Handler) begun(c *call) bool {
 	signed := c.signed()
 	end, _, _ := strings.Cut(signed, ".")
 	until, err := strconv.ParseInt(end, 10, 64)
-	if err != nil || h.clock.Now().Unix() >= until {
+	if err != nil || h.set.Clock.Now().Unix() >= until {
 		return false
 	}
 	return hmac.Equal([]byte(signed), []byte(h.signature(c, c.upload(c.host, c.path, c.request.URL.RawQuery), until)))
 }
 
-// signed returns the signature that a request has.
 func (c *call) signed() string { return c.request.URL.Query().Get(uploadParam) }
 
 // resumes reports whether the meter may take a call for a chunk of an upload, which is free.
@@ -67,18 +66,9 @@ func (c *call) resumes() bool {
 	return len(c.request.Header["Content-Range"]) > 0 && c.names(c.request.URL.RawQuery)
 }
 
-// names reports whether a query has the id of an upload.
 func (c *call) names(query string) bool {
-	if c.upstream.Resumable == "" {
-		return false
-	}
-	return slices.ContainsFunc(strings.Split(query, "&"), func(part string) bool {
-		name, _, _ := strings.Cut(part, "=")
-		if plain, err := url.QueryUnescape(name); err == nil {
-			name = plain
-		}
-		return name == c.upstream.Resumable
-	})
+	_, has := content.Param(query, c.upstream.Resumable)
+	return has && c.upstream.Resumable != ""
 }
 
 // signUploads signs the addresses of uploads in an answer of the upstream. A request that has
@@ -90,7 +80,7 @@ func (h *Handler) signUploads(c *call, resp *http.Response) {
 	if !begins && !c.resumes() {
 		return
 	}
-	until := h.clock.Now().Add(uploadLife).Unix()
+	until := h.set.Clock.Now().Add(uploadLife).Unix()
 	for _, name := range []string{"Location", "X-Goog-Upload-Url", "X-Goog-Upload-Control-Url"} {
 		for i, address := range resp.Header[name] {
 			to, err := c.base().Parse(address)

@@ -197,7 +197,6 @@ func about(h http.Header) map[string]string {
 // keyHeaders are where keys usually stand.
 var keyHeaders = []string{"Authorization", "X-Api-Key", "Api-Key", "Apikey", "X-Api-Token", "X-Auth-Token", "X-Access-Token", "Private-Token", "X-Goog-Api-Key", "X-Rapidapi-Key", "X-Auth-Key", "X-Token"}
 
-// keyHeader returns the name of the header with a key, or "".
 func keyHeader(h http.Header) string {
 	for _, name := range keyHeaders {
 		if h.Get(name) != "" {

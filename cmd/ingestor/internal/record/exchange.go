@@ -43,7 +43,6 @@ var sources = func() *content.Sources {
 	return content.NewSources(all...)
 }()
 
-// name returns what a place is called.
 func name(place string) string {
 	first, _, _ := strings.Cut(place, "|")
 	return first
@@ -74,7 +73,6 @@ func begin(host, verb, path, key string, status int, h http.Header, length int64
 	return x, sources.Read(content.Message{Header: h, Length: length})
 }
 
-// end notes what the body had.
 func (x *Exchange) end(r *content.Reading, eof bool) {
 	if r == nil {
 		return

@@ -180,7 +180,6 @@ type transport struct {
 	of   func(*http.Request) (host, key string)
 }
 
-// RoundTrip implements [http.RoundTripper].
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := t.base.RoundTrip(req)
 	if err != nil || resp == nil {
@@ -209,14 +208,12 @@ type body struct {
 	reading *content.Reading
 }
 
-// Read implements [io.Reader].
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.saw(p[:min(max(n, 0), len(p))], err)
 	return n, err
 }
 
-// Close implements [io.Closer].
 func (b *body) Close() error {
 	b.saw(nil, io.ErrClosedPipe)
 	return b.ReadCloser.Close()
