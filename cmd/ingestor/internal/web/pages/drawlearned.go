@@ -20,22 +20,13 @@ func drawLearned(k *quota.Learned) template.HTML {
 		most = max(most, 60*r.Rate)
 	}
 	c := svg.New(width, height, "The limit as it was learned, in units a minute", "The latest is "+view.Rate(k.Measured)+".")
-	ticks, base := svg.Ticks(0, max(most, 1), 3), height-bottom
-	y := func(rate float64) float64 { return base - 60*rate/ticks[len(ticks)-1]*(base-top) }
-	for _, t := range ticks {
-		class := "grid"
-		if t == 0 {
-			class = "axis"
-		}
-		c.Line(left, y(t/60), width, y(t/60), class)
-		c.Text(left-8, y(t/60)+4, "end faint", view.Number(int64(t)))
-	}
+	y := grid(c, left, top, width, height-bottom, svg.Ticks(0, max(most, 1), 3))
 	x := func(r quota.LearnedRate) float64 {
 		return left + r.At.Sub(first).Seconds()/max(last.Sub(first).Seconds(), 1)*(width-left)
 	}
 	var line []svg.Point
 	for _, r := range k.Course {
-		line = append(line, svg.Point{X: x(r), Y: y(r.Rate)})
+		line = append(line, svg.Point{X: x(r), Y: y(60 * r.Rate)})
 	}
 	c.Polyline("running", line...)
 	c.Time(left, height-7, "faint", first)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -19,12 +18,8 @@ import (
 func (s *state) poolRows() [][]string {
 	rows := [][]string{{"pool", "window", "used", "limit", "left", "quota", "headroom", "next_units", "next_at", "resets_at", "blocked_until"}}
 	for _, p := range view.Pools(s.Pools) {
-		for i := range p.Windows {
-			w := &p.Windows[i]
-			rows = append(rows, []string{
-				p.Pool, w.Window, number(w.Used), number(w.Limit), number(w.Remaining), number(w.Quota), number(w.Headroom),
-				number(w.NextUnits), instantOf(w.NextAt), instantOf(w.ResetAt), instantOf(p.Blocked),
-			})
+		for _, w := range p.Windows {
+			rows = append(rows, cells(p.Pool, w.Window, w.Used, w.Limit, w.Remaining, w.Quota, w.Headroom, w.NextUnits, w.NextAt, w.ResetAt, p.Blocked))
 		}
 	}
 	return rows
@@ -32,16 +27,12 @@ func (s *state) poolRows() [][]string {
 
 func regionRows(all []region) [][]string {
 	rows := [][]string{{"region", "category", "job", "state", "fetched", "age_seconds", "videos", "pending", "last_run", "last_state", "next_run"}}
-	for i := range all {
-		r := &all[i]
-		age := ""
+	for _, r := range all {
+		var age any
 		if r.AgeSeconds != nil {
-			age = number(*r.AgeSeconds)
+			age = *r.AgeSeconds
 		}
-		rows = append(rows, []string{
-			r.Region, r.Category, r.Job, r.State.Text, instantOf(r.FetchedAt), age, number(int64(r.Videos)), number(int64(r.Pending)),
-			isoOf(r.Last), string(r.LastState), isoOf(r.Next),
-		})
+		rows = append(rows, cells(r.Region, r.Category, r.Job, r.State, r.FetchedAt, age, r.Videos, r.Pending, r.Last, r.LastState, r.Next))
 	}
 	return rows
 }
@@ -52,7 +43,7 @@ func (b *Board) chartRows(ctx context.Context, c charts, region, category string
 		all, err := c.Chart(ctx, region, category)
 		for i := range all.Entries {
 			v := &all.Entries[i].Video
-			rows = append(rows, []string{number(int64(all.Entries[i].Rank)), v.ID, v.Title, v.ChannelTitle, instant(v.PublishedAt)})
+			rows = append(rows, cells(all.Entries[i].Rank, v.ID, v.Title, v.ChannelTitle, v.PublishedAt))
 		}
 		return err
 	})
@@ -65,11 +56,11 @@ func (b *Board) chartRows(ctx context.Context, c charts, region, category string
 func jobRows(all []*job) [][]string {
 	rows := [][]string{{"job", "schedule", "next", "units_of_a_run", "known_from_runs"}}
 	for _, j := range all {
-		units := number(j.Cost.Units)
-		if j.Cost.Unknown {
-			units = ""
+		var units any
+		if !j.Cost.Unknown {
+			units = j.Cost.Units
 		}
-		rows = append(rows, []string{j.Name, j.Schedule().String(), instant(j.Next), units, number(int64(j.Cost.Runs))})
+		rows = append(rows, cells(j.Name, j.Schedule(), j.Next, units, j.Cost.Runs))
 	}
 	return rows
 }
@@ -79,7 +70,7 @@ func (b *Board) actionRows(ctx context.Context, c view.Catalog) (rows [][]string
 	err = b.facts.Within(ctx, func(ctx context.Context) error {
 		all, err := c.Actions(ctx, catalog.KeptActions)
 		for _, a := range all {
-			rows = append(rows, []string{instant(a.At), a.Who, a.What, a.Target, a.Detail})
+			rows = append(rows, cells(a.At, a.Who, a.What, a.Target, a.Detail))
 		}
 		return err
 	})
@@ -103,61 +94,57 @@ func (b *Board) fleetRows(r *http.Request, f view.Fleet) ([][]string, error) {
 	if r.PathValue("figure") == "work" {
 		t = view.UnitTable(&is, true)
 	}
-	return tableRows(&t), nil
-}
-
-// tableRows returns the rows of a table.
-func tableRows(t *view.Table) [][]string {
 	rows := make([][]string, 1, 1+len(t.Rows))
 	for _, c := range t.Columns {
 		rows[0] = append(rows[0], strings.ReplaceAll(c.Name, " ", "_"))
 	}
-	for _, cells := range t.Rows {
-		var row []string
-		for _, c := range cells {
-			row = append(row, figureOf(c))
+	for _, row := range t.Rows {
+		rows = append(rows, cells(row...))
+	}
+	return rows, nil
+}
+
+// cells writes the cells of a row for programs. A time that is missing or zero is empty.
+func cells(row ...any) []string {
+	texts := make([]string, len(row))
+	for i, value := range row {
+		switch v := value.(type) {
+		case nil:
+		case time.Time:
+			texts[i] = instant(v)
+		case *time.Time:
+			if v != nil {
+				texts[i] = instant(*v)
+			}
+		case *moment:
+			if v != nil {
+				texts[i] = v.ISO
+			}
+		case time.Duration:
+			texts[i] = fmt.Sprint(int64(v / time.Second))
+		case view.State:
+			texts[i] = v.Text
+		case view.Reason:
+			texts[i] = v.Why
+		default:
+			texts[i] = fmt.Sprint(v)
 		}
-		rows = append(rows, row)
 	}
-	return rows
+	return texts
 }
 
-// figureOf writes a cell of a table for programs.
-func figureOf(value any) string {
-	switch v := value.(type) {
-	case nil:
-		return ""
-	case time.Time:
-		return instant(v)
-	case time.Duration:
-		return number(int64(v / time.Second))
-	case view.State:
-		return v.Text
-	case view.Reason:
-		return v.Why
-	}
-	return fmt.Sprint(value)
-}
-
-// instantOf writes a time that may be missing.
-func instantOf(t *time.Time) string {
-	if t == nil {
+// instant writes a time, or nothing for zero.
+func instant(t time.Time) string {
+	if t.IsZero() {
 		return ""
 	}
-	return instant(*t)
-}
-
-func isoOf(m *moment) string {
-	if m == nil {
-		return ""
-	}
-	return m.ISO
+	return t.UTC().Format(time.RFC3339)
 }
 
 func (s *state) whoRows(h hours) [][]string {
 	rows := [][]string{{"who", "kind", "units", "percent", "spent_since"}}
 	for _, l := range h.legend() {
-		rows = append(rows, []string{l.Name, l.Kind, number(l.units), number(l.share), instant(h.since)})
+		rows = append(rows, cells(l.Name, l.Kind, l.units, l.share, h.since))
 	}
 	return rows
 }
@@ -172,11 +159,11 @@ func (h *past) rows() [][]string {
 	for i, b := range h.bars {
 		for _, g := range h.groups {
 			if g.hours[i] != 0 {
-				rows = append(rows, []string{b.key, g.name, number(g.hours[i]), "", ""})
+				rows = append(rows, cells(b.key, g.name, g.hours[i], nil, nil))
 			}
 		}
 		if b.refused+b.blocked > 0 {
-			rows = append(rows, []string{b.key, "", "", number(b.refused), number(b.blocked)})
+			rows = append(rows, cells(b.key, nil, nil, b.refused, b.blocked))
 		}
 	}
 	return rows
@@ -187,10 +174,7 @@ func runRows(runs []catalog.RunRecord) [][]string {
 	for i := range runs {
 		r := &runs[i]
 		sum := view.Total(r)
-		rows = append(rows, []string{
-			number(r.ID), r.Job, instant(r.StartedAt), instant(r.EndedAt), string(r.State),
-			number(int64(sum.Pages)), number(sum.Units), number(int64(sum.New)), number(int64(sum.Updated)), instant(r.ResumeAt),
-		})
+		rows = append(rows, cells(r.ID, r.Job, r.StartedAt, r.EndedAt, r.State, sum.Pages, sum.Units, sum.New, sum.Updated, r.ResumeAt))
 	}
 	return rows
 }
@@ -199,20 +183,7 @@ func workRows(r *catalog.RunRecord) [][]string {
 	rows := [][]string{{"work", "state", "pages", "units", "refused_calls", "new", "updated", "why", "resumes"}}
 	for i := range r.Work {
 		w := &r.Work[i]
-		rows = append(rows, []string{
-			w.Work, string(w.State), number(int64(w.Pages)), number(w.Units), number(w.Refused), number(int64(w.New)), number(int64(w.Updated)),
-			why(w).String(), instant(w.ResumeAt),
-		})
+		rows = append(rows, cells(w.Work, w.State, w.Pages, w.Units, w.Refused, w.New, w.Updated, why(w), w.ResumeAt))
 	}
 	return rows
-}
-
-func number(n int64) string { return strconv.FormatInt(n, 10) }
-
-// instant writes a time, or nothing for zero.
-func instant(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(time.RFC3339)
 }
