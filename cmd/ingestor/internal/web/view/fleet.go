@@ -22,30 +22,20 @@ type Fleet interface {
 
 // FleetStatus returns the status of a fleet for JSON, where lists are never null.
 func FleetStatus(s fleet.Status) fleet.Status {
-	if s.Daemons == nil {
-		s.Daemons = []fleet.Daemon{}
-	}
+	s.Daemons, s.Pauses, s.Units, s.Ledgers = listed(s.Daemons), listed(s.Pauses), listed(s.Units), listed(s.Ledgers)
+	s.Locks, s.Findings = listed(s.Locks), listed(s.Findings)
 	for i := range s.Daemons {
-		if s.Daemons[i].Jobs == nil {
-			s.Daemons[i].Jobs = []string{}
-		}
-	}
-	if s.Pauses == nil {
-		s.Pauses = []fleet.Pause{}
-	}
-	if s.Units == nil {
-		s.Units = []fleet.Unit{}
-	}
-	if s.Ledgers == nil {
-		s.Ledgers = []pgcatalog.Ledger{}
-	}
-	if s.Locks == nil {
-		s.Locks = []fleet.Lock{}
-	}
-	if s.Findings == nil {
-		s.Findings = []fleet.Finding{}
+		s.Daemons[i].Jobs = listed(s.Daemons[i].Jobs)
 	}
 	return s
+}
+
+// listed returns a list that is [] in JSON if it is empty, and not null.
+func listed[T any](all []T) []T {
+	if all == nil {
+		return []T{}
+	}
+	return all
 }
 
 // ChargedTo says which ledger the calls of an account are charged to.

@@ -9,13 +9,9 @@ import (
 
 // Runs returns the history of runs for JSON, where lists are never null.
 func Runs(all []catalog.RunRecord) []catalog.RunRecord {
-	if all == nil {
-		all = []catalog.RunRecord{}
-	}
+	all = listed(all)
 	for i := range all {
-		if all[i].Work == nil {
-			all[i].Work = []catalog.WorkRecord{}
-		}
+		all[i].Work = listed(all[i].Work)
 		clean(&all[i].Job, &all[i].Error)
 		for k := range all[i].Work {
 			w := &all[i].Work[k]
