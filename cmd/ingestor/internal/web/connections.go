@@ -44,7 +44,7 @@ func (s *Server) lookForProxy(r *http.Request) {
 	}
 	if from, _ := netip.ParseAddrPort(r.RemoteAddr); !s.trusts(from.Addr().Unmap()) {
 		s.forwarded.Do(func() {
-			s.log.Warn("a proxy that is not trusted passes requests on, so all of its clients count as one; if it is yours, name it with trusted_proxies", "proxy", from.Addr().Unmap())
+			s.o.Log.Warn("a proxy that is not trusted passes requests on, so all of its clients count as one; if it is yours, name it with trusted_proxies", "proxy", from.Addr().Unmap())
 		})
 	}
 }
@@ -60,7 +60,7 @@ func (s *Server) client(r *http.Request) netip.Prefix {
 
 // tooMany refuses a request of a client that has too many under way.
 func (s *Server) tooMany(w http.ResponseWriter, r *http.Request) {
-	s.metrics.RequestRefused(metrics.OfClient)
+	s.o.Metrics.RequestRefused(metrics.OfClient)
 	s.fail(w, r, &problem.Problem{Status: http.StatusTooManyRequests, Code: "too_many_at_once", Detail: "too many requests of this address are under way", RetryAfter: time.Second})
 }
 
@@ -71,7 +71,7 @@ const mostChosen = 4
 // scraped serves the metrics. Each choice of some is made for itself, so a client could have
 // the server make any number at once, and keep Prometheus waiting.
 func (s *Server) scraped() http.Handler {
-	next, choosing := s.metrics.Handler(), guard.NewCounts[netip.Prefix](mostChosen)
+	next, choosing := s.o.Metrics.Handler(), guard.NewCounts[netip.Prefix](mostChosen)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if len(metrics.Chosen(r)) > 0 {
 			client := s.client(r)
@@ -87,8 +87,8 @@ func (s *Server) scraped() http.Handler {
 
 // connectionClosed logs that a connection was closed to make room, once a minute.
 func (s *Server) connectionClosed(reason string, client netip.Prefix) {
-	s.metrics.ConnectionClosed(reason)
+	s.o.Metrics.ConnectionClosed(reason)
 	if due, skipped := s.complaints.Due("connections of " + reason); due {
-		s.log.Warn("closed a connection to make room", "client", client.Addr(), "too_many_of", reason, "skipped", skipped)
+		s.o.Log.Warn("closed a connection to make room", "client", client.Addr(), "too_many_of", reason, "skipped", skipped)
 	}
 }

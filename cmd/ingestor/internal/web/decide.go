@@ -150,14 +150,14 @@ func (s *Server) decide(ctx context.Context, by *access.Token, call *quota.Call)
 		}
 		if call.ID != "" { // a caller that hangs up may ask for the grant again, which costs nothing then
 			var done context.CancelFunc
-			ctx, done = context.WithTimeout(context.WithoutCancel(ctx), s.timeouts.Query)
+			ctx, done = context.WithTimeout(context.WithoutCancel(ctx), s.o.Timeouts.Query)
 			defer done()
 		}
 	}
-	ended := s.tracer.Reserve(ctx)
+	ended := s.o.Tracer.Reserve(ctx)
 	granted, err := ledger.Reserve(ctx, *call)
 	ended(granted, err)
-	s.refused.Add(by.Name(), err)
+	s.o.Refused.Add(by.Name(), err)
 	if b != nil {
 		if err == nil && !granted.Repeat {
 			for _, n := range granted.Charges() {

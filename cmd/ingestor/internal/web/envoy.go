@@ -33,8 +33,8 @@ import (
 func (s *Server) ServeEnvoy(ctx, abort context.Context, l net.Listener) error {
 	server := grpc.NewServer(
 		grpc.UnaryInterceptor(s.unaryCall), grpc.StreamInterceptor(s.streamCall),
-		grpc.MaxRecvMsgSize(maxBody), grpc.MaxConcurrentStreams(maxCalls), grpc.ConnectionTimeout(s.timeouts.Header),
-		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 10 * s.timeouts.Idle}),
+		grpc.MaxRecvMsgSize(maxBody), grpc.MaxConcurrentStreams(maxCalls), grpc.ConnectionTimeout(s.o.Timeouts.Header),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 10 * s.o.Timeouts.Idle}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}), // proxies ping idle connections
 	)
 	rls.RegisterRateLimitServiceServer(server, envoy{s})
@@ -52,7 +52,7 @@ func (s *Server) ServeEnvoy(ctx, abort context.Context, l net.Listener) error {
 	case <-ctx.Done():
 	}
 	healthy.Shutdown()
-	grace, cancel := context.WithTimeout(abort, s.timeouts.Stop)
+	grace, cancel := context.WithTimeout(abort, s.o.Timeouts.Stop)
 	defer cancel()
 	defer context.AfterFunc(grace, server.Stop)()
 	server.GracefulStop()
@@ -70,7 +70,7 @@ func (s *Server) unaryCall(ctx context.Context, req any, info *grpc.UnaryServerI
 	if ctx, err = s.authenticatedCall(ctx, info.FullMethod); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.timeouts.Query)
+	ctx, cancel := context.WithTimeout(ctx, s.o.Timeouts.Query)
 	defer cancel()
 	return handler(ctx, req)
 }
@@ -86,7 +86,7 @@ func (s *Server) streamCall(srv any, stream grpc.ServerStream, info *grpc.Stream
 // recoverCall turns a panic into an error.
 func (s *Server) recoverCall(method string, err *error) {
 	if p := recover(); p != nil {
-		s.log.Error("answer a gRPC call", "method", method, "panic", p, "stack", string(debug.Stack()))
+		s.o.Log.Error("answer a gRPC call", "method", method, "panic", p, "stack", string(debug.Stack()))
 		*err = status.Error(codes.Internal, "internal error; the server's log has the details")
 	}
 }
@@ -129,7 +129,7 @@ func (s *Server) callError(method string, err error) error {
 	}
 	if p.Status >= http.StatusInternalServerError {
 		if due, skipped := s.complaints.Due(method); due {
-			s.log.Error("answer a gRPC call", "method", method, "code", code, "skipped", skipped, "error", err)
+			s.o.Log.Error("answer a gRPC call", "method", method, "code", code, "skipped", skipped, "error", err)
 		}
 	}
 	return status.Error(code, p.Error())

@@ -70,7 +70,7 @@ func (e envoy) limit(ctx context.Context, r *rls.RateLimitRequest, d *entries.Ra
 	}
 	if d.GetLimit() != nil {
 		if due, skipped := e.complaints.Due("limits in descriptors"); due {
-			e.log.Warn("a descriptor names a limit of its own; it is ignored, and that of the price book holds", "domain", r.GetDomain(), "skipped", skipped)
+			e.o.Log.Warn("a descriptor names a limit of its own; it is ignored, and that of the price book holds", "domain", r.GetDomain(), "skipped", skipped)
 		}
 	}
 	verdict, err := e.take(ctx, costs, meant, key, units)

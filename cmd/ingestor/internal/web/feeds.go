@@ -40,7 +40,7 @@ func (s *Server) feeds(r *http.Request) ([]view.Feed, error) {
 	if err != nil {
 		return nil, err
 	}
-	return view.Feeds(feeds, src.Jobs, s.clock.Now(), s.maxAge), nil
+	return view.Feeds(feeds, src.Jobs, s.o.Clock.Now(), s.o.MaxAge), nil
 }
 
 // trending returns the last complete chart of a region and category.
@@ -53,7 +53,7 @@ func (s *Server) trending(r *http.Request) (any, error) {
 	if err := q.err(); err != nil {
 		return nil, err
 	}
-	src, now := s.current(), s.clock.Now()
+	src, now := s.current(), s.o.Clock.Now()
 	chart, err := src.Catalog.Chart(r.Context(), region, category)
 	if errors.Is(err, catalog.ErrNotFound) {
 		return nil, s.noChart(r, view.FeedName(region, category))
@@ -61,8 +61,8 @@ func (s *Server) trending(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := lasting{value: view.OneChart(chart, now, s.maxAge), since: chart.FetchedAt}
-	if stale := chart.FetchedAt.Add(s.maxAge); !now.After(stale) {
+	l := lasting{value: view.OneChart(chart, now, s.o.MaxAge), since: chart.FetchedAt}
+	if stale := chart.FetchedAt.Add(s.o.MaxAge); !now.After(stale) {
 		l.endBy(stale)
 	}
 	for i := range chart.Entries {
@@ -107,7 +107,7 @@ const (
 func (s *Server) search(r *http.Request) (any, error) {
 	q := read(r)
 	ask := catalog.Query{
-		Text: q.text("q"), Region: q.region(), Since: q.moment("since", s.clock.Now()),
+		Text: q.text("q"), Region: q.region(), Since: q.moment("since", s.o.Clock.Now()),
 		Limit: int(q.number("limit", maxHits, 20)), Cursor: q.text("cursor"),
 	}
 	if strings.TrimSpace(ask.Text) == "" {

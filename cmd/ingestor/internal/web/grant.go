@@ -47,10 +47,10 @@ func (s *Server) mayCall(t *access.Token, call *quota.Call) error {
 
 // budget returns the budget of a token, or nil.
 func (s *Server) budget(ctx context.Context, t *access.Token) access.Budget {
-	if g := t.Grant(); s.budgets == nil || g == nil || g.Budget <= 0 {
+	if g := t.Grant(); s.o.Budgets == nil || g == nil || g.Budget <= 0 {
 		return nil
 	}
-	return s.budgets.Today(ctx, t.Name())
+	return s.o.Budgets.Today(ctx, t.Name())
 }
 
 // expected returns the units that a call takes, as far as the price book knows it before.
@@ -75,7 +75,7 @@ const codeBudget = "budget"
 
 // overBudget returns the answer to a call that would cost more than is left of a budget.
 func (s *Server) overBudget(err error) error {
-	now := s.clock.Now().UTC()
+	now := s.o.Clock.Now().UTC()
 	return &problem.Problem{
 		Status: http.StatusTooManyRequests, Code: codeBudget, RetryAfter: now.Truncate(24 * time.Hour).Add(24 * time.Hour).Sub(now),
 		Detail: "the daily budget of the token is used up: " + err.Error(),

@@ -76,7 +76,7 @@ func (s *Server) ownHost(next http.Handler) http.Handler {
 // isOurs reports whether a host is this machine or one of the settings.
 func (s *Server) isOurs(host string) bool {
 	named := func(of string) bool { return strings.EqualFold(of, hostname(host)) }
-	return s.anyHost || loopback(host) || slices.ContainsFunc(s.hosts, named)
+	return s.o.AnyHost || loopback(host) || slices.ContainsFunc(s.o.Hosts, named)
 }
 
 // byAddress refuses requests for host names that the settings do not name: a page of another
@@ -98,7 +98,7 @@ func (s *Server) byAddress(next http.Handler) http.Handler {
 func (s *Server) ownSite(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if crossSite(r) {
-			s.metrics.RequestRefused(metrics.CrossSite)
+			s.o.Metrics.RequestRefused(metrics.CrossSite)
 			s.fail(w, r, &problem.Problem{Status: http.StatusForbidden, Code: "cross_site", Detail: "a page of another site sent this request"})
 			return
 		}

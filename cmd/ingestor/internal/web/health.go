@@ -67,7 +67,7 @@ func (s *Server) ready(r *http.Request) (any, error) {
 func (s *Server) standing(ctx context.Context) *verdict.State {
 	s.asked.Lock()
 	defer s.asked.Unlock()
-	if is := s.stood; is != nil && s.clock.Now().Sub(is.Now).Abs() < s.share && s.stoodOf == s.current() {
+	if is := s.stood; is != nil && s.o.Clock.Now().Sub(is.Now).Abs() < s.o.Share && s.stoodOf == s.current() {
 		return is
 	}
 	apart, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyWithin)

@@ -5,7 +5,10 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/metrics"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/kept"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/pages"
 )
 
 // These bound the memory of the answers that the server keeps, in bytes.
@@ -30,7 +33,34 @@ func (l *lasting) endBy(t time.Time) {
 
 // brief returns an answer whose figures change with the time.
 func (s *Server) brief(value any) lasting {
-	return lasting{value: value, until: s.clock.Now().Add(s.share)}
+	return lasting{value: value, until: s.o.Clock.Now().Add(s.o.Share)}
+}
+
+// turn has a request do something when it is its turn.
+type turn func(r *http.Request, do func(context.Context) error) error
+
+// keeping sends the answer that is kept for a request, or else the one that maker makes. A request
+// waits for its own turn, and not for that of another client who asks for the same: that one may
+// have much before it. Brief answers have figures that change with the time.
+func (s *Server) keeping(brief bool, in turn, maker func(*http.Request) (*kept.Answer, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p := s.shelfOf(r, brief)
+		a := p.kept()
+		if a == nil {
+			err := in(r, func(ctx context.Context) (err error) {
+				a, err = p.fill(ctx, func(ctx context.Context) (*kept.Answer, error) { return maker(r.WithContext(ctx)) })
+				return err
+			})
+			if kept.SendOther(w, err) {
+				return
+			}
+			if err != nil {
+				s.fail(w, r, err)
+				return
+			}
+		}
+		a.Send(w, r)
+	})
 }
 
 // feed is api for answers that may be kept, because they depend on the address, the catalog
@@ -39,55 +69,59 @@ func (s *Server) feed(h answer, parameters ...string) http.Handler {
 	return s.feedIn(func(ctx context.Context, do func(context.Context) error) error { return do(ctx) }, h, parameters...)
 }
 
-// feedIn is feed for answers that are made in turn. A request waits for its own turn, and not
-// for that of another client who asks for the same: that one may have much before it.
-func (s *Server) feedIn(turn func(context.Context, func(context.Context) error) error, h answer, parameters ...string) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p := s.shelfOf(r, false)
-		a := p.kept()
-		if a != nil {
-			a.Send(w, r)
-			return
+// feedIn is feed for answers that are made in turn.
+func (s *Server) feedIn(in func(context.Context, func(context.Context) error) error, h answer, parameters ...string) http.Handler {
+	return s.keeping(false, func(r *http.Request, do func(context.Context) error) error {
+		if err := checkQuery(r, parameters); err != nil {
+			return err
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), s.timeouts.Query)
+		ctx, cancel := context.WithTimeout(r.Context(), s.o.Timeouts.Query)
 		defer cancel()
-		err := checkQuery(r, parameters)
-		if err == nil {
-			err = turn(ctx, func(ctx context.Context) (err error) {
-				a, err = p.fill(ctx, func(ctx context.Context) (*kept.Answer, error) {
-					value, err := h(r.WithContext(ctx))
-					if err != nil {
-						return nil, err
-					}
-					return answerOf(value)
-				})
-				return err
-			})
-		}
+		return in(ctx, do)
+	}, func(r *http.Request) (*kept.Answer, error) {
+		value, err := h(r)
 		if err != nil {
-			s.fail(w, r, err)
-			return
+			return nil, err
 		}
-		a.Send(w, r)
+		return answerOf(value)
 	})
 }
 
-// keepPage sends a page whose figures change with the time. If something could not be read,
-// the page is not whole, and not kept.
-func (s *Server) keepPage(w http.ResponseWriter, r *http.Request, maker func(*http.Request) (a *kept.Answer, whole bool)) {
-	a, err := s.shelfOf(r, true).fill(r.Context(), func(ctx context.Context) (*kept.Answer, error) {
-		until := s.clock.Now().Add(s.share)
-		a, whole := maker(r.WithContext(ctx))
-		if whole {
+// sharing keeps the answers of a page whose figures change with the time. If something could not
+// be read, the page is not whole, and not kept.
+func (s *Server) sharing(page http.HandlerFunc) http.Handler {
+	return s.sharingIn(func(r *http.Request, do func(context.Context) error) error { return do(r.Context()) }, page)
+}
+
+// inTurn is sharing for pages that add up what the ledger has of a month. They have bounds and
+// a queue as searches have, so that many leave the ledger to others.
+func (s *Server) inTurn(page http.HandlerFunc) http.Handler {
+	return s.sharingIn(func(r *http.Request, do func(context.Context) error) error {
+		ctx, cancel := context.WithTimeout(r.Context(), s.o.Timeouts.Query)
+		defer cancel()
+		mine, err := s.histories.take(ctx, s.client(r))
+		if err != nil {
+			return err
+		}
+		if !mine {
+			s.o.Metrics.RequestRefused(metrics.Histories)
+			return problem.Unavailable("too_many_histories", "too many requests for the history are waiting; try again in a moment", time.Second)
+		}
+		defer s.histories.done()
+		return do(r.Context())
+	}, page)
+}
+
+func (s *Server) sharingIn(in turn, page http.HandlerFunc) http.Handler {
+	return s.keeping(true, in, func(r *http.Request) (*kept.Answer, error) {
+		until := s.o.Clock.Now().Add(s.o.Share)
+		ctx, whole := pages.Whole(r.Context())
+		a, err := kept.Capture(page, r.WithContext(ctx))
+		if err == nil && whole() {
 			a.Until = until
 		}
-		return a, nil
+		return a, err
 	})
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	a.Send(w, r)
 }
 
 // versioned is a catalog that tells cheaply whether it changed: see [catalog.Catalog.Version].

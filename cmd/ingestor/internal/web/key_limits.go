@@ -67,6 +67,6 @@ func (s *Server) changeLimit(r *http.Request, units int64, reason string) (any, 
 	if err != nil {
 		return nil, problem.OfLedger(ledger.Book(), err)
 	}
-	s.log.Info("set a limit", "family", l.Family, "quota", l.Quota, "by", l.By, "reason", l.Reason)
+	s.o.Log.Info("set a limit", "family", l.Family, "quota", l.Quota, "by", l.By, "reason", l.Reason)
 	return LimitOf(l), nil
 }

@@ -68,12 +68,12 @@ func (s *Server) newLimits(book *quota.Book, set quota.LimitKeeper) (*limits, er
 			families.Families[name] = f
 		}
 	}
-	ledger, err := quota.New(families, counts{memstore.New(&memstore.Options{Clock: s.clock}), set}, &quota.Options{Clock: s.clock})
+	ledger, err := quota.New(families, counts{memstore.New(&memstore.Options{Clock: s.o.Clock}), set}, &quota.Options{Clock: s.o.Clock})
 	if err != nil {
 		return nil, err
 	}
 	l := limits{routes: map[string]*throttle.Throttle{}}
-	o := throttle.Options{TrustedProxies: s.proxies, Logger: s.log, XRateLimit: s.xRateLimit}
+	o := throttle.Options{TrustedProxies: s.o.TrustedProxies, Logger: s.o.Log, XRateLimit: s.o.XRateLimit}
 	for name := range names {
 		o.Limits = []throttle.Limit{{}}
 		if _, own := book.Families[ownLimit+name]; own {
@@ -87,7 +87,7 @@ func (s *Server) newLimits(book *quota.Book, set quota.LimitKeeper) (*limits, er
 	if l.missed, err = throttle.New(ledger, &o); err != nil {
 		return nil, fmt.Errorf("limits per client: %w", err)
 	}
-	l.guesses = guard.NewGuesses(s.clock, book.Families[guard.GuessFamily], l.missed.Client)
+	l.guesses = guard.NewGuesses(s.o.Clock, book.Families[guard.GuessFamily], l.missed.Client)
 	return &l, nil
 }
 

@@ -39,7 +39,7 @@ func (s *Server) problem(r *http.Request, err error) *problem.Problem {
 
 // tellLeft adds X-RateLimit-* of a verdict, if the server is told to.
 func (s *Server) tellLeft(h http.Header, v *problem.Verdict) {
-	if !s.xRateLimit || v == nil || v.Limit == 0 {
+	if !s.o.XRateLimit || v == nil || v.Limit == 0 {
 		return
 	}
 	wait := time.Duration(math.Ceil(v.RetryAfter)) * time.Second
@@ -61,5 +61,5 @@ func (s *Server) complain(r *http.Request, status int, err error) {
 			return
 		}
 	}
-	s.log.Error("answer a request", "route", r.Pattern, "status", status, "skipped", skipped, "error", err)
+	s.o.Log.Error("answer a request", "route", r.Pattern, "status", status, "skipped", skipped, "error", err)
 }

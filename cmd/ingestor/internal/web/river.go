@@ -28,7 +28,7 @@ func (s *Server) ServeRiver(at *url.URL) func(ctx, abort context.Context, l net.
 				panic(http.ErrAbortHandler) // the browser hung up
 			}
 			if due, skipped := s.complaints.Due("River's pages"); due {
-				s.log.Warn("River's pages cannot be reached; start riverui, or remove river_ui", "at", at.Redacted(), "error", err, "skipped", skipped)
+				s.o.Log.Warn("River's pages cannot be reached; start riverui, or remove river_ui", "at", at.Redacted(), "error", err, "skipped", skipped)
 			}
 			s.fail(w, r, &problem.Problem{Status: http.StatusBadGateway, Detail: "the program riverui does not answer; the server's log says where it should be"})
 		},
@@ -53,7 +53,7 @@ func (s *Server) forOperators(next http.Handler) http.Handler {
 			return
 		}
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			s.log.Info("a person acted", "who", t.Name(), "action", r.Method, "target", r.URL.Path)
+			s.o.Log.Info("a person acted", "who", t.Name(), "action", r.Method, "target", r.URL.Path)
 		}
 		w.Header().Set("Content-Security-Policy", riversPolicy)
 		next.ServeHTTP(w, r)

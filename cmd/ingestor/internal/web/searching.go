@@ -129,15 +129,15 @@ func (s *Server) searching(ctx context.Context, search func(context.Context) err
 		return err
 	}
 	if !mine {
-		s.metrics.RequestRefused(metrics.Searches)
+		s.o.Metrics.RequestRefused(metrics.Searches)
 		return problem.Unavailable("too_many_searches", "too many searches are waiting; try again in a moment", time.Second)
 	}
 	defer s.searches.done()
-	own, cancel := context.WithTimeout(ctx, s.timeouts.Search)
+	own, cancel := context.WithTimeout(ctx, s.o.Timeouts.Search)
 	defer cancel()
 	err = search(own)
 	if err != nil && ctx.Err() == nil && errors.Is(own.Err(), context.DeadlineExceeded) {
-		return problem.Unavailable("search_too_broad", fmt.Sprintf("the search was ended after %s; search for more words, or longer ones", s.timeouts.Search), 0)
+		return problem.Unavailable("search_too_broad", fmt.Sprintf("the search was ended after %s; search for more words, or longer ones", s.o.Timeouts.Search), 0)
 	}
 	return err
 }

@@ -78,12 +78,12 @@ const mostProbes = 64
 func (s *Server) serve(ctx, abort context.Context, l net.Listener, handler http.Handler, crowd *guard.Crowd) error {
 	server := &http.Server{
 		Handler:           handler,
-		ReadHeaderTimeout: s.timeouts.Header,
-		ReadTimeout:       s.timeouts.Request,
-		WriteTimeout:      s.timeouts.Answer,
-		IdleTimeout:       s.timeouts.Idle,
+		ReadHeaderTimeout: s.o.Timeouts.Header,
+		ReadTimeout:       s.o.Timeouts.Request,
+		WriteTimeout:      s.o.Timeouts.Answer,
+		IdleTimeout:       s.o.Timeouts.Idle,
 		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // clients that hang up
+		ErrorLog:          slog.NewLogLogger(s.o.Log.Handler(), slog.LevelDebug), // clients that hang up
 	}
 	crowd.Attach(server)
 	ended := make(chan error, 1)
@@ -93,7 +93,7 @@ func (s *Server) serve(ctx, abort context.Context, l net.Listener, handler http.
 		return fmt.Errorf("serve: %w", err)
 	case <-ctx.Done():
 	}
-	grace, cancel := context.WithTimeout(abort, s.timeouts.Stop)
+	grace, cancel := context.WithTimeout(abort, s.o.Timeouts.Stop)
 	defer cancel()
 	if err := server.Shutdown(grace); err != nil {
 		return fmt.Errorf("stop serving: %w", errors.Join(err, server.Close()))
@@ -106,11 +106,11 @@ func (s *Server) keepDays(ctx context.Context) {
 	every := time.NewTicker(time.Hour)
 	defer every.Stop()
 	for {
-		within, cancel := context.WithTimeout(ctx, s.timeouts.Answer)
+		within, cancel := context.WithTimeout(ctx, s.o.Timeouts.Answer)
 		err := s.board.KeepDays(within)
 		cancel()
 		if err != nil && ctx.Err() == nil {
-			s.log.Warn("the totals of days could not be kept; the server tries again in an hour", "error", err)
+			s.o.Log.Warn("the totals of days could not be kept; the server tries again in an hour", "error", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -76,9 +76,9 @@ func (s *Server) guess(r *http.Request, presented string) error {
 	if wait == 0 {
 		return errNotTheToken
 	}
-	s.metrics.RequestRefused(metrics.WrongToken)
+	s.o.Metrics.RequestRefused(metrics.WrongToken)
 	if due, skipped := s.complaints.Due("wrong tokens"); due {
-		s.log.Warn("an address sends wrong tokens", "client", client, "skipped", skipped)
+		s.o.Log.Warn("an address sends wrong tokens", "client", client, "skipped", skipped)
 	}
 	return &problem.Problem{
 		Status: http.StatusTooManyRequests, Code: "too_many_guesses", RetryAfter: wait,

@@ -15,7 +15,6 @@ import (
 	"sync"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
-	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/kept"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 )
@@ -30,9 +29,6 @@ type Options struct {
 	Searching func(ctx context.Context, search func(context.Context) error) error
 	// Operated reports whether people may act on the pages; nil says that they may not.
 	Operated func() bool
-	// Keep sends what make returns, or what is kept of it; nil keeps nothing. An answer that
-	// is not whole says what could not be read.
-	Keep func(w http.ResponseWriter, r *http.Request, make func(*http.Request) (a *kept.Answer, whole bool))
 }
 
 // Board serves the pages.
@@ -44,25 +40,18 @@ type Board struct {
 
 	searching func(context.Context, func(context.Context) error) error
 	operated  func() bool
-	keep      func(http.ResponseWriter, *http.Request, func(*http.Request) (*kept.Answer, bool))
 	forms     forms
 	palettes  sync.Map // see state
 }
 
 // New returns a board that calls sources once for each page and shows them.
 func New(sources func() view.Sources, o *Options) *Board {
-	b := &Board{sources: sources, clock: o.Clock, log: o.Log, facts: o.Facts, searching: o.Searching, operated: o.Operated, keep: o.Keep}
+	b := &Board{sources: sources, clock: o.Clock, log: o.Log, facts: o.Facts, searching: o.Searching, operated: o.Operated}
 	if b.facts == nil {
 		b.facts = verdict.NewReader(&verdict.Options{Clock: o.Clock})
 	}
 	if b.operated == nil {
 		b.operated = func() bool { return false }
-	}
-	if b.keep == nil {
-		b.keep = func(w http.ResponseWriter, r *http.Request, make func(*http.Request) (*kept.Answer, bool)) {
-			a, _ := make(r)
-			a.Send(w, r)
-		}
 	}
 	if b.searching == nil {
 		b.searching = func(ctx context.Context, search func(context.Context) error) error { return search(ctx) }
@@ -71,9 +60,7 @@ func New(sources func() view.Sources, o *Options) *Board {
 }
 
 // Home serves the first page: /, or /?by=method to group spend by method.
-func (b *Board) Home(w http.ResponseWriter, r *http.Request) { b.keep(w, r, b.home) }
-
-func (b *Board) home(r *http.Request) (a *kept.Answer, whole bool) {
+func (b *Board) Home(w http.ResponseWriter, r *http.Request) {
 	by := byJob
 	if r.URL.Query().Get("by") == string(byMethod) {
 		by = byMethod
@@ -90,7 +77,7 @@ func (b *Board) home(r *http.Request) (a *kept.Answer, whole bool) {
 	if v.Pool != nil {
 		p.Who, p.History = s.who(v.Pool, v.Decides), p.History+"?"+url.Values{"pool": {pageOf(v.Pool.Pool)}}.Encode()
 	}
-	return rendered("home", p), s.whole()
+	b.show(w, r, http.StatusOK, "home", p)
 }
 
 // home is the data of the template home.html.

@@ -65,7 +65,7 @@ func (s *state) judged(title, at string) Page {
 // show renders a page and sends it, unless the client already has it.
 func (b *Board) show(w http.ResponseWriter, r *http.Request, status int, name string, data any) {
 	if status == http.StatusOK {
-		rendered(name, data).Send(w, r)
+		kept.New(render(name, data)).Send(w, r)
 		return
 	}
 	header, body := render(name, data)
@@ -74,9 +74,6 @@ func (b *Board) show(w http.ResponseWriter, r *http.Request, status int, name st
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // the client may have hung up
 }
-
-// rendered returns a page as an answer.
-func rendered(name string, data any) *kept.Answer { return kept.New(render(name, data)) }
 
 // render returns the header and the body of a page. An error leaves no half-sent page.
 func render(name string, data any) (http.Header, []byte) {

@@ -83,7 +83,7 @@ func (b *Board) read(ctx context.Context, src *view.Sources) *state {
 	for _, name := range slices.Sorted(maps.Keys(spenders)) { // the same order after a restart, whatever page is read first
 		s.colours(byJob).paint([]group{spenders[name]})
 	}
-	if !s.whole() {
+	if s.Outage != nil || s.Stuck != nil || s.Unread != nil || s.Unkept != nil || s.Unseen != nil {
 		partly(ctx)
 	}
 	if ctx.Err() == nil {
@@ -94,11 +94,6 @@ func (b *Board) read(ctx context.Context, src *view.Sources) *state {
 		}
 	}
 	return s
-}
-
-// whole reports whether all could be read that the page shows.
-func (s *state) whole() bool {
-	return s.Outage == nil && s.Stuck == nil && s.Unread == nil && s.Unkept == nil && s.Unseen == nil
 }
 
 // readSpend reads who spent what of each upstream, from the start of the longest window that a card can show.
