@@ -103,7 +103,6 @@ type pools struct {
 	Session budget      `json:"session"`
 }
 
-// quota shows the pools.
 func (s *session) quota(ctx context.Context, in wantedPools) (pools, error) {
 	if err := s.may(in.Upstream); err != nil {
 		return pools{}, err
@@ -119,7 +118,6 @@ func (s *session) quota(ctx context.Context, in wantedPools) (pools, error) {
 // quiet logs what the SDK warns of, and leaves out its daily work.
 type quiet struct{ slog.Handler }
 
-// Enabled implements [slog.Handler].
 func (q quiet) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelWarn && q.Handler.Enabled(ctx, slog.LevelDebug)
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/headroom-quota/headroom/quota/book"
 )
 
-// wantedCall says what a call charges.
 type wantedCall struct {
 	Upstream string            `json:"upstream,omitempty" jsonschema:"the upstream, as youtube; it may be left out if there is only one"`
 	Method   string            `json:"method,omitempty" jsonschema:"the method, as videos.list: the price book has its price"`
@@ -21,7 +20,6 @@ type wantedCall struct {
 	Keys     map[string]string `json:"keys,omitempty" jsonschema:"keys of keyed pools, by pool, as the model"`
 }
 
-// call returns the call with the labels of the session.
 func (s *session) call(w *wantedCall) (quota.Call, error) {
 	c := quota.Call{Upstream: w.Upstream, Account: s.o.Account, Method: w.Method, Keys: w.Keys, Class: s.o.Class, Job: s.o.Job}
 	known := s.o.Upstreams
@@ -55,7 +53,6 @@ func (s *session) call(w *wantedCall) (quota.Call, error) {
 	return c, nil
 }
 
-// checkUnits returns an error for units that no call costs.
 func checkUnits(units map[string]int64) error {
 	for pool, n := range units {
 		if n < 0 || n > mostUnits {
@@ -144,7 +141,6 @@ const (
 	mostCount   = 1 << 20 // calls of a kind
 )
 
-// wantedPlan are the arguments of the tool plan.
 type wantedPlan struct {
 	Calls []plannedCall `json:"calls" jsonschema:"the calls to price"`
 }

@@ -69,7 +69,6 @@ func (r *readings) job(ctx context.Context, src *view.Sources, j *ingest.Job) er
 	return nil
 }
 
-// run adds the last run of a job.
 func (r *readings) run(last *catalog.RunRecord, j *ingest.Job) {
 	for _, state := range []catalog.State{catalog.Running, catalog.Done, catalog.Deferred, catalog.Failed, catalog.Skipped} {
 		is := 0.0

@@ -8,7 +8,6 @@ var (
 	countRead = gauge("headroom_upstream_count_read_timestamp_seconds", "When the upstream's own count was last read and compared; 0 if never.")
 )
 
-// counting adds how the comparison goes.
 func (r *readings) counting(s view.CountState) {
 	up := 1.0
 	if s.Err != nil {

@@ -27,7 +27,6 @@ var (
 	fleetBehind  = gauge("ingestor_database_replication_behind_bytes", "Bytes of the database's log that its slowest replica lacks. Missing without a replica.")
 )
 
-// workOf is what metrics say of the work of a job.
 type workOf struct {
 	states              map[fleet.UnitState]int
 	paused              bool

@@ -50,7 +50,6 @@ func readLedger(ctx context.Context, src *view.Sources) (r readings, err error) 
 	return r, nil
 }
 
-// pool adds the state of a pool.
 func (r *readings) pool(u *quota.Usage) {
 	of := []string{u.Pool.Upstream, u.Pool.Account, u.Pool.Name}
 	blocked, until := 0.0, 0.0
@@ -71,7 +70,6 @@ func (r *readings) pool(u *quota.Usage) {
 	}
 }
 
-// sameName reports whether two pages are of one pool.
 func sameName(a, b quota.Pool) bool {
 	a.Key, b.Key = "", ""
 	return a == b

@@ -56,7 +56,6 @@ func textOf(m *message) string {
 	return strings.Join(lines, "\n")
 }
 
-// send sends a message to a target once.
 func send(ctx context.Context, client *http.Client, t *Target, m *message, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, sendWithin)
 	defer cancel()
@@ -143,7 +142,6 @@ func pipe(ctx context.Context, command []string, text []byte) error {
 	return nil
 }
 
-// letter returns the mail of a message.
 func letter(t *Target, m *message) []byte {
 	var b bytes.Buffer
 	if t.From != "" {

@@ -49,7 +49,6 @@ func (t *Target) share() int {
 	return t.Share
 }
 
-// wants reports whether an event is told to the target.
 func (t *Target) wants(e *event) bool {
 	return (len(t.Tell) == 0 || slices.Contains(t.Tell, e.Kind)) && (e.Kind != Share || e.Share == t.share())
 }

@@ -26,7 +26,6 @@ import (
 	"github.com/headroom-quota/headroom/quota/meter"
 )
 
-// callFlags are the flags of ingestor call.
 type callFlags struct {
 	class, account, data string
 	wait                 time.Duration
@@ -167,7 +166,6 @@ func showAnswer(a *session.Session, resp *http.Response, key string) error {
 	return errors.Join(err, resp.Body.Close())
 }
 
-// methodOf returns the method of a name, or of an upstream/name.
 func methodOf(b *quota.Book, name string) (*book.Upstream, *book.Method, error) {
 	if upstream, method, named := strings.Cut(name, "/"); named {
 		if u := b.Upstreams[upstream]; u != nil && u.Methods[method] != nil {
@@ -262,7 +260,6 @@ func splitIf(tail bool, value string) []string {
 	return []string{value}
 }
 
-// body opens the body of the request.
 func (f *callFlags) body(stdin io.Reader) (io.Reader, error) {
 	switch f.data {
 	case "":
@@ -277,7 +274,6 @@ func (f *callFlags) body(stdin io.Reader) (io.Reader, error) {
 	return strings.NewReader(string(text)), nil
 }
 
-// send makes the call.
 func (f *callFlags) send(req *http.Request, t http.RoundTripper) (*http.Response, error) {
 	req = req.WithContext(meter.WithClass(req.Context(), f.class))
 	resp, err := (&http.Client{Transport: t}).Do(req)
@@ -294,7 +290,6 @@ func (f *callFlags) send(req *http.Request, t http.RoundTripper) (*http.Response
 	return resp, nil
 }
 
-// costOf describes what a call was charged.
 func costOf(charges map[quota.Pool]int64) string {
 	var parts []string
 	for pool, n := range charges {

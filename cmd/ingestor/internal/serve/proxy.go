@@ -22,7 +22,6 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/quota"
-	"github.com/headroom-quota/headroom/quota/meter"
 )
 
 func ProxyCommand(a *session.Session) *cobra.Command {
@@ -79,7 +78,6 @@ the proxy, too.
 	return cmd
 }
 
-// recording says where calls are recorded.
 type recording struct {
 	file      string // "": they are not
 	megabytes int
@@ -100,19 +98,12 @@ func (k *recording) open(a *session.Session, s *settings.Settings) (*record.Reco
 	return r, nil
 }
 
-// newProxy returns a proxy with these settings.
+func warnTo(a *session.Session) func(string) {
+	return func(warning string) { a.Log.Warn(warning) }
+}
+
 func newProxy(a *session.Session, s *settings.Settings, l *quota.Ledger, measured *metrics.Metrics, refused *refusals.Tally, budgets *proxy.Budgets, b bounds, keep *record.Recorder) (*proxy.Handler, error) {
-	keys, err := s.AllKeys()
-	if err != nil {
-		return nil, err
-	}
-	tokens, warnings, err := s.ProxyTokens()
-	for _, warning := range warnings {
-		a.Log.Warn(warning)
-	}
-	if err == nil {
-		err = s.NeedKeys(tokens, keys)
-	}
+	tokens, keys, err := s.Proxied(warnTo(a))
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +123,6 @@ func newProxy(a *session.Session, s *settings.Settings, l *quota.Ledger, measure
 	return h, err
 }
 
-// listenProxy adds the listener of the proxy to others.
 func listenProxy(ctx context.Context, a *session.Session, s *settings.Settings, h *proxy.Handler, others []beside) ([]beside, error) {
 	l, err := listen(ctx, s, cmp.Or(s.ProxyListen, settings.ProxyListen), "ingestor proxy --proxy-listen 127.0.0.1:0")
 	if err != nil {
@@ -214,19 +204,7 @@ func reloadedProxy(a *session.Session, h *proxy.Handler, old, next *settings.Set
 	if err := sameKeys(next, old); err != nil {
 		return nil, err
 	}
-	tokens, warnings, err := next.ProxyTokens()
-	for _, warning := range warnings {
-		a.Log.Warn(warning)
-	}
-	if err == nil {
-		err = proxy.Check(tokens, next.Book)
-	}
-	if err == nil {
-		var keys map[string]meter.KeySource
-		if keys, err = next.AllKeys(); err == nil {
-			err = next.NeedKeys(tokens, keys)
-		}
-	}
+	tokens, _, err := next.Proxied(warnTo(a))
 	return func() { h.Update(tokens) }, err
 }
 

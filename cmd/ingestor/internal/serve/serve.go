@@ -253,7 +253,6 @@ func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 	return l, nil
 }
 
-// listenProbes adds the listener of probes to others, if the settings name one.
 func listenProbes(ctx context.Context, a *session.Session, s *settings.Settings, server *web.Server, others []beside, command string) ([]beside, error) {
 	if s.ProbeListen == "" {
 		return others, nil
@@ -293,7 +292,6 @@ func serveAll(ctx context.Context, a *session.Session, measured *metrics.Metrics
 	return failed
 }
 
-// newServer returns a server with these settings.
 func newServer(a *session.Session, s *settings.Settings, src web.Sources, measured *metrics.Metrics, refused *refusals.Tally, budgets *proxy.Budgets, b bounds) (*web.Server, error) {
 	proxies, err := s.Proxies()
 	if err != nil {
@@ -330,10 +328,7 @@ func openSources(ctx context.Context, a *session.Session, s *settings.Settings, 
 		return nil, err
 	}
 	return func(s *settings.Settings) (web.Sources, error) {
-		tokens, warnings, err := s.CallerTokens()
-		for _, warning := range warnings {
-			a.Log.Warn(warning)
-		}
+		tokens, err := s.CallerTokens(warnTo(a))
 		runner := ingest.NewRunner(&s.Config, l, c, nil, nil, &ingest.Options{Clock: a.Clock, Log: a.Log})
 		src := view.Sources{Ledger: l, Catalog: c, Runner: runner, Jobs: s.List()}
 		if board != nil { // else src.Fleet would not be nil
@@ -422,7 +417,6 @@ type accepting struct {
 	failed func(error)
 }
 
-// Accept implements [net.Listener].
 func (w accepting) Accept() (net.Conn, error) {
 	c, err := w.Listener.Accept()
 	if err != nil && !errors.Is(err, net.ErrClosed) {
@@ -431,7 +425,6 @@ func (w accepting) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// telling returns the listener with its errors logged.
 func telling(a *session.Session, l net.Listener, measured *metrics.Metrics, complaints *guard.Complaints) net.Listener {
 	return accepting{l, func(err error) {
 		measured.AcceptFailed()

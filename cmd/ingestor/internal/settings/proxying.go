@@ -35,7 +35,6 @@ type Proxying struct {
 // ProxyListen is where the proxy listens without a setting.
 const ProxyListen = "127.0.0.1:8090"
 
-// keyFile names the file of an API key.
 type keyFile struct {
 	File string `yaml:"file" doc:"A file with the whole value of the header, as Bearer TOKEN. It is read when a key is needed."`
 }
@@ -60,7 +59,6 @@ var (
 	errKeyName = errors.New("the name of a key is an upstream, or upstream@account, in lower case and without dots")
 )
 
-// checkProxy checks the settings of the proxy.
 func (s *Settings) checkProxy() (faults faults) {
 	if s.ProxyListen != "" {
 		public, err := web.Public(s.ProxyListen)
@@ -123,30 +121,43 @@ func (s *Settings) AllKeys() (map[string]meter.KeySource, error) {
 }
 
 // ProxyTokens returns the tokens of the programs that may call through the proxy.
-func (s *Settings) ProxyTokens() (all []*proxy.Token, warnings []string, err error) {
+func (s *Settings) ProxyTokens(warn func(string)) (all []*proxy.Token, err error) {
 	var known []*access.Token
 	for _, name := range slices.Sorted(maps.Keys(s.Tokens)) {
 		c := s.Tokens[name]
 		if !c.Calls.Given() {
 			continue
 		}
-		var more []string
-		if known, more, err = readToken(known, "tokens."+name, name, c.File, nil); err != nil {
-			return nil, nil, err
+		if known, err = readToken(known, "tokens."+name, name, c.File, nil, warn); err != nil {
+			return nil, err
 		}
-		warnings = append(warnings, more...)
 		t := &proxy.Token{Token: known[len(known)-1], Name: name, Grant: c.Calls}
 		if what, value := t.Forbids(s.ProxyClass, s.ProxyAccount); what == "class" || what != "" && s.ProxyAccount != "" {
-			warnings = append(warnings, fmt.Sprintf("the token %s may not use the %s %q of proxy_%[2]s, so its calls without a header Headroom-%[4]s are refused; "+
+			warn(fmt.Sprintf("the token %s may not use the %s %q of proxy_%[2]s, so its calls without a header Headroom-%[4]s are refused; "+
 				"add it to tokens.%[1]s.calls", name, what, value, strings.ToUpper(what[:1])+what[1:]))
 		}
 		all = append(all, t)
 	}
 	if len(all) == 0 {
-		return nil, nil, console.Config(errors.New("no program may call through the proxy\nMake a token, and say what it may call:\n" +
+		return nil, console.Config(errors.New("no program may call through the proxy\nMake a token, and say what it may call:\n" +
 			"  ingestor token new etl.token\n  tokens: {etl: {file: etl.token, calls: {upstreams: [youtube]}}}"))
 	}
-	return all, warnings, nil
+	return all, nil
+}
+
+// Proxied returns the tokens of the programs that may call through the proxy, and the keys of the
+// upstreams. It returns an error if they do not fit each other or the price book.
+func (s *Settings) Proxied(warn func(string)) (tokens []*proxy.Token, keys map[string]meter.KeySource, err error) {
+	if keys, err = s.AllKeys(); err != nil {
+		return nil, nil, err
+	}
+	if tokens, err = s.ProxyTokens(warn); err != nil {
+		return nil, nil, err
+	}
+	if err := proxy.Check(tokens, s.Book); err != nil {
+		return nil, nil, console.Config(err)
+	}
+	return tokens, keys, s.NeedKeys(tokens, keys)
 }
 
 // NeedKeys returns an error if a token may call an upstream whose key is missing.

@@ -31,7 +31,6 @@ type Serving struct {
 	MaxAge         time.Duration `yaml:"max_age,omitempty" restart:"yes" zero:"no" doc:"A chart older than this is stale."`
 }
 
-// checkServer checks the settings of the server.
 func (s *Settings) checkServer() (faults faults) {
 	proxies, bad := s.Proxies()
 	if bad != nil {

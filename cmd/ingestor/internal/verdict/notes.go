@@ -153,7 +153,6 @@ func (s *State) due(j *Job) Sentence {
 	return Say(" was due at ", s.Moment(j.Missed))
 }
 
-// failed names the failed work of a run.
 func failed(r *catalog.RunRecord) string {
 	var names []string
 	for _, w := range r.Work {

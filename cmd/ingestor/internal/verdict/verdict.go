@@ -146,7 +146,6 @@ func (s *State) shut(c *chance) Verdict {
 	return Verdict{Level: bad, Word: word, Tab: Say(word, " until ", s.Clock(c.until)), More: []Sentence{Say(c.why())}, about: c}
 }
 
-// canStart returns the verdict of a next run that can start.
 func (s *State) canStart(next *chance, all []chance) Verdict {
 	v := Verdict{Level: good, Word: "Available", Says: s.sayOf(next, "can start"), about: next}
 	needs := next.needs()

@@ -89,7 +89,6 @@ func (s *State) Stamp(t time.Time) string {
 	return t.Format(clock + " on 2 January")
 }
 
-// relative says how far a time is from now.
 func relative(d time.Duration) string {
 	switch {
 	case d > -30*time.Second && d < 30*time.Second:
