@@ -15,10 +15,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
-
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 )

@@ -3,10 +3,9 @@ package metrics
 import (
 	"context"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
-
-	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 )
 
 // Metrics from the catalog.

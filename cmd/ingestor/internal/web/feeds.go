@@ -23,7 +23,6 @@ func (s *Server) quota(r *http.Request) (any, error) {
 	return verdict.Standing{Pools: view.Pools(all), Verdict: s.standing(r.Context()).Verdict().Said()}, nil
 }
 
-// regions returns how fresh the charts are.
 func (s *Server) regions(r *http.Request) (any, error) {
 	all, err := s.feeds(r)
 	if err != nil {
@@ -71,7 +70,6 @@ func (s *Server) trending(r *http.Request) (any, error) {
 	return l, nil
 }
 
-// noChart returns a problem that names the charts there are.
 func (s *Server) noChart(r *http.Request, name string) error {
 	all, err := s.feeds(r)
 	if err != nil {
@@ -84,7 +82,6 @@ func (s *Server) noChart(r *http.Request, name string) error {
 	return notFound("there is no chart of %s; the charts are %s", name, strings.Join(complete, ", "))
 }
 
-// video returns a video of the catalog.
 func (s *Server) video(r *http.Request) (any, error) {
 	src := s.current()
 	v, err := src.Catalog.Video(r.Context(), r.PathValue("id"))
@@ -175,7 +172,6 @@ func (s *Server) runs(r *http.Request) (any, error) {
 	}{view.Runs(all)}}, nil
 }
 
-// scheduled returns a problem for a job that is not configured.
 func (s *Server) scheduled(job string) error {
 	all := view.JobNames(s.current().Jobs)
 	if slices.Contains(all, job) {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
-
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -38,7 +37,6 @@ func (s *Server) keyLimit(r *http.Request) (any, error) {
 	return LimitOf(*l), nil
 }
 
-// setLimit sets the limit of a key.
 func (s *Server) setLimit(r *http.Request) (any, error) {
 	var units *int64
 	var reason string
@@ -51,7 +49,6 @@ func (s *Server) setLimit(r *http.Request) (any, error) {
 	return s.changeLimit(r, *units, reason)
 }
 
-// removeLimit removes the limit of a key.
 func (s *Server) removeLimit(r *http.Request) (any, error) {
 	if _, err := s.keyLimit(r); err != nil {
 		return nil, err

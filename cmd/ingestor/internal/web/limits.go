@@ -21,7 +21,6 @@ import (
 // to the store.
 const ownLimit = throttle.DefaultFamily + "_"
 
-// limits are the limits in force.
 type limits struct {
 	missed  *throttle.Throttle            // for requests that match no route
 	routes  map[string]*throttle.Throttle // by the name of the limit in the table of routes
@@ -45,7 +44,6 @@ func (c counts) KeyLimit(ctx context.Context, family, key string) (*quota.KeyLim
 	return l, err
 }
 
-// newLimits returns the limits of a price book.
 func (s *Server) newLimits(book *quota.Book, set quota.LimitKeeper) (*limits, error) {
 	names := map[string]bool{strings.TrimPrefix(guard.GuessFamily, ownLimit): true}
 	free := map[string][]throttle.Limit{}

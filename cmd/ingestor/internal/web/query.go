@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
-
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest"
 )
@@ -44,7 +43,6 @@ func checkQuery(r *http.Request, names []string) error {
 // maxFaults is how many faults of a request an answer lists.
 const maxFaults = 5
 
-// faulty returns a problem that lists faults, or nil if there are none.
 func faulty(faults []string) error {
 	if len(faults) == 0 {
 		return nil

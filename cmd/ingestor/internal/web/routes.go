@@ -49,7 +49,6 @@ func (s *Server) table() []route {
 	}
 }
 
-// route is a line of the table.
 type route struct {
 	pattern string // of [http.ServeMux]; GET includes HEAD
 	handler http.Handler
@@ -62,7 +61,6 @@ type route struct {
 // and routes that need a token.
 const unlimited = "none"
 
-// mux returns a multiplexer of the table.
 func (s *Server) mux() *http.ServeMux {
 	mux := http.NewServeMux()
 	for _, r := range s.table() {

@@ -10,9 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
-
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/metrics"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
 )
 
 // These bound searches, which take longer than other questions to the catalog: half of the
@@ -85,7 +84,6 @@ func (q *queue) makeRoom(client netip.Prefix) bool {
 	return true
 }
 
-// drop takes one out of the queue.
 func (q *queue) drop(client netip.Prefix, i int) {
 	q.waiting--
 	q.turns[client] = slices.Delete(q.turns[client], i, i+1)
@@ -95,7 +93,6 @@ func (q *queue) drop(client netip.Prefix, i int) {
 	}
 }
 
-// done passes the turn on.
 func (q *queue) done() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -7,6 +7,7 @@ package web
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -17,7 +18,6 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/access"
-
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/metrics"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/refusals"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
@@ -111,7 +111,6 @@ type Server struct {
 	forwarded  sync.Once    // the log says that a proxy is not trusted
 }
 
-// newServer returns a server that has no sources yet.
 func newServer(o *Options) *Server {
 	s := &Server{o: *cmp.Or(o, &Options{})}
 	s.o.Clock, s.o.Log = cmp.Or[quota.Clock](s.o.Clock, quota.SystemClock{}), cmp.Or(s.o.Log, slog.Default())
@@ -178,13 +177,29 @@ func (s *Server) Update(src Sources, book *quota.Book) error {
 	return nil
 }
 
-// trusts reports whether an address is that of a trusted proxy.
 func (s *Server) trusts(addr netip.Addr) bool {
 	return slices.ContainsFunc(s.o.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
 // current returns the sources. A request calls it once, so that it sees one state.
 func (s *Server) current() *Sources { return s.sources.Load() }
+
+// Tracer traces requests and reservations.
+type Tracer interface {
+	// Requests returns a handler that traces requests to next. The function route returns
+	// the pattern of a request, such as "GET /livez", or "".
+	Requests(next http.Handler, route func(*http.Request) string) http.Handler
+	// Reserve starts tracing a reservation, with the context of its request. The server
+	// calls the function it returns with the result.
+	Reserve(ctx context.Context) func(*quota.Reservation, error)
+}
+
+type untraced struct{}
+
+func (untraced) Requests(next http.Handler, _ func(*http.Request) string) http.Handler { return next }
+
+func (untraced) Reserve(context.Context) func(*quota.Reservation, error) {
+	return func(*quota.Reservation, error) {}
+}

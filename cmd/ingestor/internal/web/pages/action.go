@@ -18,14 +18,12 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// action is a link to an action.
 type action struct{ Name, Path string }
 
 func linkTo(name string, set url.Values) action {
 	return action{acts[name].title, "/act/" + name + "?" + set.Encode()}
 }
 
-// actionsOf returns the actions on a pool.
 func (s *state) actionsOf(u *quota.Usage) []action {
 	if !s.acts {
 		return nil
@@ -55,7 +53,6 @@ func (s *state) limitsToSet() (all []action) {
 	return all
 }
 
-// resets returns the actions on the work of a run.
 func (s *state) resets(r *catalog.RunRecord) (all []action) {
 	if !s.acts {
 		return nil
@@ -76,7 +73,6 @@ type forms struct {
 	sent map[string]time.Time
 }
 
-// formLife is how long a form is valid.
 const formLife = time.Hour
 
 // once reports whether a form is sent for the first time, and is not too old.
@@ -106,7 +102,6 @@ func (f *forms) once(id string, now time.Time) bool {
 
 func newForm(now time.Time) string { return strconv.FormatInt(now.Unix(), 36) + "-" + rand.Text() }
 
-// says returns an error of an action for people.
 func says(err error) string {
 	text := err.Error()
 	switch {
@@ -150,7 +145,6 @@ func (b *Board) Form(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// form shows the form with these values, and what was wrong with them.
 func (b *Board) form(w http.ResponseWriter, r *http.Request, v url.Values, status int, problem string) {
 	name := r.PathValue("action")
 	a, s := acts[name], b.blank()

@@ -72,7 +72,6 @@ func zoneIn(book *quota.Book, name string) *time.Location {
 	return time.UTC
 }
 
-// withoutKey returns the name of a pool without its key.
 func withoutKey(name string) string {
 	if pool, err := quota.ParsePool(name); err == nil && pool.Name != "" {
 		return pageOf(pool)

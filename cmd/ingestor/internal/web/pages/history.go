@@ -22,7 +22,6 @@ var groupings = map[grouping]quota.Dimension{
 	byJob: quota.ByJob, byMethod: quota.ByMethod, "region": quota.ByRegion, "class": quota.ByClass, "caller": quota.ByJob, "account": quota.ByAccount,
 }
 
-// inOrder are the choices of the page, as it shows them.
 var inOrder = struct {
 	by     []grouping
 	ranges []string
@@ -206,7 +205,6 @@ func (h *past) keyOf(at time.Time) string {
 	return at.In(h.zone).Format(time.DateOnly)
 }
 
-// index returns the bars by their keys.
 func (h *past) index() map[string]int {
 	all := make(map[string]int, len(h.bars))
 	for i := range h.bars {
@@ -262,7 +260,6 @@ func (h *past) read(ctx context.Context, s *state, u *quota.Usage, src *view.Sou
 	return err
 }
 
-// nameOf returns the group of spend, and its kind.
 func (h *past) nameOf(s *state, sp *quota.Spent) (name, kind string) {
 	l := &sp.Labels
 	switch h.by {
@@ -284,7 +281,6 @@ func (h *past) nameOf(s *state, sp *quota.Spent) (name, kind string) {
 	return s.spender(h.by, l)
 }
 
-// add adds units to a group and a bar.
 func (h *past) add(groups map[string]*group, name, kind string, k int, units int64) {
 	g := groups[name]
 	if g == nil {

@@ -24,7 +24,6 @@ const (
 	byMethod grouping = "method"
 )
 
-// label returns the label of a grouping.
 func (by grouping) label(l *quota.Labels) string {
 	if by == byMethod {
 		return l.Method
@@ -200,7 +199,6 @@ type place struct {
 	hour  int
 }
 
-// spender returns the group of spend, and its kind.
 func (s *state) spender(by grouping, l *quota.Labels) (name, kind string) {
 	name = by.label(l)
 	switch person := verdict.Person(l.Reason); {

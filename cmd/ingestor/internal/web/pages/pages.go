@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+	"sync/atomic"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
@@ -95,3 +96,45 @@ type home struct {
 	Runs    sentence
 	Limits  []action
 }
+
+type partKey struct{}
+
+// Whole returns a context for the request of a page, and what tells afterwards whether the
+// page could read all that it shows.
+func Whole(ctx context.Context) (context.Context, func() bool) {
+	part := new(atomic.Bool)
+	return context.WithValue(ctx, partKey{}, part), func() bool { return !part.Load() }
+}
+
+// partly says that the page of a request says what it could not read.
+func partly(ctx context.Context) {
+	if part, watched := ctx.Value(partKey{}).(*atomic.Bool); watched {
+		part.Store(true)
+	}
+}
+
+// Pages speak with the words of the verdict.
+type (
+	level    = view.Level
+	moment   = verdict.Moment
+	sentence = verdict.Sentence
+	note     = verdict.Note
+	job      = verdict.Job
+)
+
+const (
+	good = view.Good
+	warn = view.Warn
+	bad  = view.Bad
+)
+
+var (
+	say   = verdict.Say
+	span  = verdict.Span
+	count = verdict.Count
+	list  = verdict.List
+
+	period    = verdict.Period
+	chartName = verdict.ChartName
+	workName  = verdict.WorkName
+)

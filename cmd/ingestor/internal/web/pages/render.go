@@ -119,7 +119,6 @@ func files() map[string]asset {
 	return all
 }
 
-// assets returns the answers for the files by name.
 var assets = sync.OnceValue(func() map[string]*kept.Answer {
 	all := map[string]*kept.Answer{}
 	for name, a := range files() {

@@ -62,12 +62,10 @@ func (b *Board) Search(w http.ResponseWriter, r *http.Request) {
 	b.show(w, r, http.StatusOK, "search", p)
 }
 
-// searcher finds videos.
 type searcher interface {
 	Search(ctx context.Context, q catalog.Query) (catalog.Results, error)
 }
 
-// find searches the catalog.
 func (p *found) find(ctx context.Context, s *state, c searcher, cursor string) error {
 	results, err := c.Search(ctx, catalog.Query{Text: p.Query, Region: p.Region, Cursor: cursor})
 	if err != nil {

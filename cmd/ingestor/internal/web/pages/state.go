@@ -152,7 +152,6 @@ func earlier(a, b time.Time) time.Time {
 // maxRuns bounds the runs of a page: more than one a minute.
 const maxRuns = 2000
 
-// history reads runs.
 type history interface {
 	Runs(ctx context.Context, q catalog.RunsQuery) ([]catalog.RunRecord, error)
 }
@@ -195,7 +194,6 @@ func (s *state) readDay(ctx context.Context, c history) error {
 	return nil
 }
 
-// job returns a configured job, or nil.
 func (s *state) job(name string) *job {
 	for _, j := range s.Jobs {
 		if j.Name == name {

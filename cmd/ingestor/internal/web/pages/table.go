@@ -17,7 +17,6 @@ type table struct {
 	Rows    [][]cell
 }
 
-// heading heads a column.
 type heading struct{ Name, Class string }
 
 // cell is a cell of a table. Only the fields of its kind are set.
@@ -40,7 +39,6 @@ type whyAndWhen struct {
 // link is a cell that leads somewhere; without an address it is text.
 type link struct{ text, to, id, note string }
 
-// table prepares a table for its template.
 func (s *state) table(caption string, hidden bool, t view.Table) *table {
 	shown := &table{Caption: caption, Hidden: hidden}
 	shown.Rows = make([][]cell, len(t.Rows))

@@ -47,7 +47,6 @@ func ChargedTo(l pgcatalog.Ledger) string {
 	return fmt.Sprintf("Calls of %s are charged to the ledger at %s since %s (identity %s).", name, l.Address, l.Since.UTC().Format("2006-01-02 15:04 MST"), l.Identity)
 }
 
-// daemonRow is a daemon with the work that it holds.
 type daemonRow struct {
 	*fleet.Daemon
 	holds []*fleet.Unit
@@ -103,7 +102,6 @@ func skew(d time.Duration) any {
 	return nil
 }
 
-// names names some units of work.
 func names(all []*fleet.Unit) string {
 	const most = 3
 	var some []string
@@ -116,7 +114,6 @@ func names(all []*fleet.Unit) string {
 	return strings.Join(some, ", ")
 }
 
-// unitRow is a unit of work of a fleet.
 type unitRow struct {
 	*fleet.Unit
 	holder   *fleet.Daemon

@@ -32,7 +32,6 @@ func Total(r *catalog.RunRecord) (sum catalog.WorkRecord) {
 	return sum
 }
 
-// runRow is a run with the sums of its work.
 type runRow struct {
 	*catalog.RunRecord
 	sum catalog.WorkRecord
@@ -71,7 +70,6 @@ func RunTable(all []catalog.RunRecord) Table {
 	return table(runColumns, rows)
 }
 
-// workRow is a unit of work with its run.
 type workRow struct {
 	*catalog.WorkRecord
 	run *catalog.RunRecord
