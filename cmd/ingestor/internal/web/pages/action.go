@@ -230,6 +230,6 @@ type donePage struct {
 
 // done shows what people did last, after an action.
 func (b *Board) done(w http.ResponseWriter, r *http.Request) {
-	s, src := b.blank(), b.sources()
-	b.show(w, r, http.StatusOK, "done", &donePage{s.page("Done", "/", false), s.did(r.Context(), b, src.Catalog)})
+	s := b.blank()
+	b.show(w, r, http.StatusOK, "done", &donePage{s.page("Done", "/", false), s.did(r.Context(), b)})
 }

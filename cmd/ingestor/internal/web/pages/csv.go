@@ -24,9 +24,8 @@ var errNone = fmt.Errorf("there is no such figure")
 
 // CSV serves the numbers of a figure: /csv/who, /csv/history and so on, see rows.
 func (b *Board) CSV(w http.ResponseWriter, r *http.Request) {
-	src := b.sources()
-	s := b.read(r.Context(), &src)
-	rows, err := b.rows(r, s, &src)
+	s := b.read(r.Context())
+	rows, err := b.rows(r, s)
 	switch {
 	case err == errNone: //nolint:errorlint // as it is
 		b.Problem(w, r, http.StatusNotFound, "There is no such figure")
@@ -65,7 +64,7 @@ func inert(text string) string {
 }
 
 // rows returns the rows of the figure that a request asks for, with their headings.
-func (b *Board) rows(r *http.Request, s *state, src *view.Sources) ([][]string, error) {
+func (b *Board) rows(r *http.Request, s *state) ([][]string, error) {
 	q := r.URL.Query()
 	switch r.PathValue("figure") {
 	case "pools":
@@ -88,15 +87,15 @@ func (b *Board) rows(r *http.Request, s *state, src *view.Sources) ([][]string, 
 	case "regions":
 		return regionRows(s.regions()), s.Unread
 	case "chart":
-		return b.chartRows(r.Context(), src.Catalog, strings.ToUpper(q.Get("region")), ingest.Category(q.Get("category")))
+		return b.chartRows(r.Context(), s, strings.ToUpper(q.Get("region")), ingest.Category(q.Get("category")))
 	case "jobs":
 		return jobRows(s.Jobs), s.Unread
 	case "actions":
-		return b.actionRows(r.Context(), src.Catalog)
+		return b.actionRows(r.Context(), s)
 	case "daemons", "work":
-		return b.fleetRows(r, src.Fleet)
+		return b.fleetRows(r, s.src.Fleet)
 	case "history":
-		h, err := b.past(r, s, src)
+		h, err := b.past(r, s)
 		if h == nil {
 			return nil, orNone(err)
 		}
@@ -108,7 +107,7 @@ func (b *Board) rows(r *http.Request, s *state, src *view.Sources) ([][]string, 
 		if err != nil || id < 1 {
 			return nil, errNone
 		}
-		run, err := b.run(r.Context(), src.Catalog, id)
+		run, err := b.run(r.Context(), s, id)
 		if run == nil {
 			return nil, orNone(err)
 		}
@@ -157,10 +156,10 @@ func regionRows(all []region) [][]string {
 	return rows
 }
 
-func (b *Board) chartRows(ctx context.Context, c charts, region, category string) (rows [][]string, err error) {
+func (b *Board) chartRows(ctx context.Context, s *state, region, category string) (rows [][]string, err error) {
 	rows = [][]string{{"rank", "video", "title", "channel", "published"}}
 	err = b.facts.Within(ctx, func(ctx context.Context) error {
-		all, err := c.Chart(ctx, region, category)
+		all, err := s.src.Catalog.Chart(ctx, region, category)
 		for i := range all.Entries {
 			v := &all.Entries[i].Video
 			rows = append(rows, cells(all.Entries[i].Rank, v.ID, v.Title, v.ChannelTitle, v.PublishedAt))
@@ -185,10 +184,10 @@ func jobRows(all []*job) [][]string {
 	return rows
 }
 
-func (b *Board) actionRows(ctx context.Context, c view.Catalog) (rows [][]string, err error) {
+func (b *Board) actionRows(ctx context.Context, s *state) (rows [][]string, err error) {
 	rows = [][]string{{"when", "who", "did", "to", "detail"}}
 	err = b.facts.Within(ctx, func(ctx context.Context) error {
-		all, err := c.Actions(ctx, catalog.KeptActions)
+		all, err := s.src.Catalog.Actions(ctx, catalog.KeptActions)
 		for _, a := range all {
 			rows = append(rows, cells(a.At, a.Who, a.What, a.Target, a.Detail))
 		}

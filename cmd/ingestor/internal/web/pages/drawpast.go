@@ -105,11 +105,11 @@ func (h *past) peak() (most int64, desc string) {
 }
 
 // did returns what people did on the pages, or nil if nobody did anything.
-func (s *state) did(ctx context.Context, b *Board, c view.Catalog) *table {
+func (s *state) did(ctx context.Context, b *Board) *table {
 	const latest = 20
 	t := view.Table{Columns: []view.Column{{Name: "when"}, {Name: "who"}, {Name: "did"}, {Name: "to", Long: true}, {Name: "detail", Long: true}}}
 	err := b.facts.Within(ctx, func(ctx context.Context) error {
-		all, err := c.Actions(ctx, latest)
+		all, err := s.src.Catalog.Actions(ctx, latest)
 		for _, a := range all {
 			t.Rows = append(t.Rows, []any{a.At, a.Who, a.What, view.Plain(a.Target), view.Plain(a.Detail)})
 		}

@@ -100,8 +100,7 @@ func (s *state) runsOut(f *forecast, u *quota.Usage, ticks []tick) {
 			if verdict.IsShort(w) || spent <= w.Remaining || w.Window != f.window && !t.at.Before(w.NextAt) {
 				continue
 			}
-			at := s.Moment(t.at)
-			f.Fits, f.RunsOut, f.RunsJob, f.Lacks = false, &at, t.job.Name, period(w)
+			f.Fits, f.RunsOut, f.RunsJob, f.Lacks = false, s.at(t.at), t.job.Name, period(w)
 			return
 		}
 	}

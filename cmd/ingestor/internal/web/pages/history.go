@@ -81,10 +81,9 @@ type choice struct {
 
 // History serves the spend of a pool: /history?pool=&range=&by=.
 func (b *Board) History(w http.ResponseWriter, r *http.Request) {
-	src := b.sources()
-	s := b.read(r.Context(), &src)
+	s := b.read(r.Context())
 	p := &historyPage{Page: s.judged("History", "/")}
-	h, err := b.past(r, s, &src)
+	h, err := b.past(r, s)
 	if h == nil && err == nil {
 		b.Problem(w, r, http.StatusNotFound, "There is no such pool")
 		return
@@ -131,12 +130,12 @@ func (b *Board) History(w http.ResponseWriter, r *http.Request) {
 		p.Zone = cmp.Or(verdict.Zones[h.zone.String()], h.zone.String())
 	}
 	p.CSV = strings.Replace(path(h.pool, h.span, h.by), "/history?", "/csv/history?", 1)
-	p.Did = s.did(r.Context(), b, src.Catalog)
+	p.Did = s.did(r.Context(), b)
 	b.show(w, r, http.StatusOK, "history", p)
 }
 
 // past reads the spend that a request asks for, or nil if there is no such pool.
-func (b *Board) past(r *http.Request, s *state, src *view.Sources) (*past, error) {
+func (b *Board) past(r *http.Request, s *state) (*past, error) {
 	q := r.URL.Query()
 	u := s.Worst()
 	if name := withoutKey(q.Get("pool")); name != "" {
@@ -167,9 +166,9 @@ func (b *Board) past(r *http.Request, s *state, src *view.Sources) (*past, error
 	h.lay(s.Now)
 	err := b.facts.Within(r.Context(), func(ctx context.Context) error {
 		if h.span == "1y" {
-			return h.readDays(ctx, s, u, src)
+			return h.readDays(ctx, s, u)
 		}
-		return h.read(ctx, s, u, src)
+		return h.read(ctx, s, u)
 	})
 	return h, err
 }
@@ -214,7 +213,7 @@ func (h *past) index() map[string]int {
 }
 
 // read reads the spend from the ledger, and the refusals from the catalog.
-func (h *past) read(ctx context.Context, s *state, u *quota.Usage, src *view.Sources) error {
+func (h *past) read(ctx context.Context, s *state, u *quota.Usage) error {
 	dims := []quota.Dimension{quota.ByAccount, quota.ByDay, quota.ByJob, groupings[h.by]}
 	if h.by == byJob || h.by == "caller" {
 		dims = append(dims, quota.ByMethod) // which tells corrections and others apart
@@ -226,11 +225,11 @@ func (h *past) read(ctx context.Context, s *state, u *quota.Usage, src *view.Sou
 	if h.span == "24h" {
 		dims, query.Since = append(dims, quota.ByHour), h.bars[0].at
 	}
-	all, err := src.Ledger.View().Spend(ctx, query, dims...)
+	all, err := s.src.Ledger.View().Spend(ctx, query, dims...)
 	if err != nil {
 		return err
 	}
-	if err := s.nameJobs(ctx, src.Catalog, all, query.Since); err != nil {
+	if err := s.nameJobs(ctx, all, query.Since); err != nil {
 		return err
 	}
 	at := h.index()
@@ -250,7 +249,7 @@ func (h *past) read(ctx context.Context, s *state, u *quota.Usage, src *view.Sou
 		}
 	}
 	h.rank(groups, s.colours(h.by))
-	refusals, err := src.Catalog.Refusals(ctx, h.bars[0].at.Add(-day/2))
+	refusals, err := s.src.Catalog.Refusals(ctx, h.bars[0].at.Add(-day/2))
 	for i := range refusals {
 		f := &refusals[i]
 		if k, ok := at[h.keyOf(f.Hour)]; ok && withoutKey(f.Pool) == h.pool {

@@ -66,8 +66,7 @@ func (b *Board) Home(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("by") == string(byMethod) {
 		by = byMethod
 	}
-	src := b.sources()
-	s := b.read(r.Context(), &src)
+	s := b.read(r.Context())
 	v := s.Verdict()
 	p := &home{
 		Page: s.page("Quota", "/", true), Verdict: v, History: "/history", By: by,

@@ -24,8 +24,7 @@ type regionsPage struct {
 
 // Regions serves how fresh the charts and searches are: /regions.
 func (b *Board) Regions(w http.ResponseWriter, r *http.Request) {
-	src := b.sources()
-	s := b.read(r.Context(), &src)
+	s := b.read(r.Context())
 	b.show(w, r, http.StatusOK, "regions", &regionsPage{s.judged("Regions", "/regions"), s.regionTable(s.regions()), s.Unread != nil})
 }
 
@@ -82,8 +81,7 @@ func (s *state) regions() []region {
 func (s *state) region(job string, f *view.Feed, fetches func(*job) bool) region {
 	r := region{Feed: *f, Job: job, State: f.Standing()}
 	if f.FetchedAt != nil {
-		at := s.Moment(*f.FetchedAt)
-		r.Fetched = &at
+		r.Fetched = s.at(*f.FetchedAt)
 	}
 	s.addRuns(&r, fetches)
 	return r
@@ -156,8 +154,7 @@ func (s *state) addRuns(r *region, fetches func(*job) bool) {
 		}
 		for _, w := range s.runs[i].Work {
 			if at := endOf(&s.runs[i], &w); w.Region == r.Region && at.After(last) {
-				m := s.Moment(at)
-				last, r.Last, r.LastState = at, &m, w.State
+				last, r.Last, r.LastState = at, s.at(at), w.State
 			}
 		}
 	}
@@ -166,8 +163,7 @@ func (s *state) addRuns(r *region, fetches func(*job) bool) {
 			continue
 		}
 		if o := s.Outlook(j); !o.At.IsZero() && (next.IsZero() || o.At.Before(next)) {
-			m := s.Moment(o.At)
-			next, r.Next, r.Waits = o.At, &m, o.Resumes
+			next, r.Next, r.Waits = o.At, s.at(o.At), o.Resumes
 		}
 	}
 }
@@ -196,8 +192,7 @@ type entry struct {
 // Region serves the chart of a region: /regions/{region}?category=.
 func (b *Board) Region(w http.ResponseWriter, r *http.Request) {
 	name, category := view.Plain(strings.ToUpper(r.PathValue("region"))), ingest.Category(view.Plain(r.URL.Query().Get("category")))
-	src := b.sources()
-	s := b.read(r.Context(), &src)
+	s := b.read(r.Context())
 	p := &chart{Page: s.judged("Chart of "+chartName(name, category), "/regions"), Name: chartName(name, category)}
 	for _, f := range s.regions() {
 		if f.Region != name || f.Job != "" {
@@ -212,7 +207,7 @@ func (b *Board) Region(w http.ResponseWriter, r *http.Request) {
 		b.Problem(w, r, http.StatusNotFound, "No job fetches a chart of "+p.Name+", and none was fetched")
 		return
 	}
-	err := b.facts.Within(r.Context(), func(ctx context.Context) error { return p.load(ctx, s, src.Catalog, name, category) })
+	err := b.facts.Within(r.Context(), func(ctx context.Context) error { return p.load(ctx, s, name, category) })
 	switch {
 	case errors.Is(err, catalog.ErrNotFound):
 		p.Problem = "The chart was never fetched completely. It is shown once all of its pages are fetched"
@@ -226,12 +221,8 @@ func (b *Board) Region(w http.ResponseWriter, r *http.Request) {
 	b.show(w, r, http.StatusOK, "chart", p)
 }
 
-type charts interface {
-	Chart(ctx context.Context, region, category string) (catalog.Chart, error)
-}
-
-func (p *chart) load(ctx context.Context, s *state, c charts, region, category string) error {
-	all, err := c.Chart(ctx, region, category)
+func (p *chart) load(ctx context.Context, s *state, region, category string) error {
+	all, err := s.src.Catalog.Chart(ctx, region, category)
 	if err != nil {
 		return err
 	}

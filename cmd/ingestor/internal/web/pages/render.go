@@ -31,7 +31,7 @@ const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect
 // nav returns the pages of the navigation. To add a page, add a line here, and its route.
 func (s *state) nav() []Entry {
 	all := []Entry{{"Quota", "/"}, {"Regions", "/regions"}, {"Runs", "/runs"}, {"Search", "/search"}}
-	if s.fleet {
+	if s.src.Fleet != nil {
 		all = append(all, Entry{"Fleet", "/fleet"})
 	}
 	return all

@@ -21,8 +21,7 @@ type runsPage struct {
 
 // Runs serves the runs of the last 24 hours and the schedules: /runs.
 func (b *Board) Runs(w http.ResponseWriter, r *http.Request) {
-	src := b.sources()
-	s := b.read(r.Context(), &src)
+	s := b.read(r.Context())
 	b.show(w, r, http.StatusOK, "runs", &runsPage{s.judged("Runs", "/runs"), s.timeline(), s.Unread != nil})
 }
 
@@ -74,12 +73,7 @@ func (s *state) timeline() timeline {
 func (s *state) outlooks() (all []jobRow) {
 	for _, j := range s.Jobs {
 		o := s.Outlook(j)
-		row := jobRow{Name: j.Name, Schedule: j.Schedule().String(), Says: o.Says}
-		if !o.At.IsZero() {
-			at := s.Moment(o.At)
-			row.Next = &at
-		}
-		row.Cost = count(j.Cost.Units, "unit")
+		row := jobRow{Name: j.Name, Schedule: j.Schedule().String(), Next: s.at(o.At), Says: o.Says, Cost: count(j.Cost.Units, "unit")}
 		switch {
 		case j.Cost.Unknown:
 			row.Cost = "not known yet"
@@ -147,10 +141,9 @@ func (b *Board) OneRun(w http.ResponseWriter, r *http.Request) {
 		b.Problem(w, r, http.StatusNotFound, "There is no such run")
 		return
 	}
-	src := b.sources()
-	s := b.read(r.Context(), &src)
+	s := b.read(r.Context())
 	p := &oneRun{Page: s.judged("Run "+strconv.FormatInt(id, 10), "/runs")}
-	run, err := b.run(r.Context(), src.Catalog, id)
+	run, err := b.run(r.Context(), s, id)
 	switch {
 	case err != nil:
 		b.log.Warn("show a run", "run", id, "error", err)
@@ -164,9 +157,9 @@ func (b *Board) OneRun(w http.ResponseWriter, r *http.Request) {
 	b.show(w, r, http.StatusOK, "run", p)
 }
 
-func (b *Board) run(ctx context.Context, c history, id int64) (run *catalog.RunRecord, err error) {
+func (b *Board) run(ctx context.Context, s *state, id int64) (run *catalog.RunRecord, err error) {
 	err = b.facts.Within(ctx, func(ctx context.Context) error {
-		all, err := c.Runs(ctx, catalog.RunsQuery{Before: id + 1, Limit: 1})
+		all, err := s.src.Catalog.Runs(ctx, catalog.RunsQuery{Before: id + 1, Limit: 1})
 		if all = view.Runs(all); len(all) > 0 && all[0].ID == id {
 			run = &all[0]
 		}
@@ -184,8 +177,7 @@ func (s *state) fill(p *oneRun, r *catalog.RunRecord) {
 		p.Took = span(r.EndedAt.Sub(r.StartedAt))
 	}
 	if r.ResumeAt.After(s.Now) {
-		at := s.Moment(r.ResumeAt)
-		p.Resumes = &at
+		p.Resumes = s.at(r.ResumeAt)
 	}
 	if w := stopped(r); w != nil {
 		p.Why = why(w)

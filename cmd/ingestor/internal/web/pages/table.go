@@ -72,8 +72,7 @@ func (s *state) cell(value any) cell {
 	case time.Duration:
 		return cell{Text: span(v)}
 	case time.Time:
-		at := s.Moment(v)
-		return cell{At: &at}
+		return cell{At: s.at(v)}
 	case *moment:
 		return cell{At: v}
 	case noted:
@@ -87,8 +86,7 @@ func (s *state) cell(value any) cell {
 	case view.Reason:
 		why := &whyAndWhen{Why: v.Why}
 		if v.Until.After(s.Now) {
-			at := s.Moment(v.Until)
-			why.Resumes = &at
+			why.Resumes = s.at(v.Until)
 		}
 		return cell{Why: why, Class: "long"}
 	}
