@@ -294,11 +294,7 @@ func costOf(charges map[quota.Pool]int64) string {
 	var parts []string
 	for pool, n := range charges {
 		if n != 0 {
-			word := "units"
-			if n == 1 {
-				word = "unit"
-			}
-			parts = append(parts, fmt.Sprintf("%s %s of %s", view.Number(n), word, pool))
+			parts = append(parts, view.Units("", n)+" of "+pool.String())
 		}
 	}
 	slices.Sort(parts)

@@ -123,13 +123,9 @@ func newProxy(a *session.Session, s *settings.Settings, l *quota.Ledger, measure
 	return h, err
 }
 
-func listenProxy(ctx context.Context, a *session.Session, s *settings.Settings, h *proxy.Handler, others []beside) ([]beside, error) {
+func (ls *listeners) proxy(ctx context.Context, a *session.Session, s *settings.Settings, h *proxy.Handler) error {
 	l, err := listen(ctx, s, cmp.Or(s.ProxyListen, settings.ProxyListen), "ingestor proxy --proxy-listen 127.0.0.1:0")
-	if err != nil {
-		return others, err
-	}
-	fmt.Fprintf(a.Stdout, "proxy on %s://%s\n", s.Scheme(), l.Addr())
-	return append(others, beside{l, h.Serve}), nil
+	return ls.add(a, l, err, h.Serve, "proxy on "+s.Scheme()+"://%s")
 }
 
 func runProxy(a *session.Session, cmd *cobra.Command, keep *recording) error {
@@ -160,13 +156,14 @@ func serveProxy(ctx context.Context, a *session.Session, s *settings.Settings, l
 	if err != nil {
 		return err
 	}
-	served, err := listenProxy(ctx, a, s, h, nil)
-	if err != nil {
+	var opened listeners
+	defer func() { err = errors.Join(err, opened.close()) }()
+	if err := opened.proxy(ctx, a, s, h); err != nil {
 		return err
 	}
 	probes := web.NewProbes(l, &web.Options{Clock: a.Clock, Log: a.Log, Metrics: measured, Hosts: s.Hosts})
-	if served, err = listenProbes(ctx, a, s, probes, served, "ingestor proxy"); err != nil {
-		return errors.Join(err, closeAll(served))
+	if err := opened.probes(ctx, a, s, probes, "ingestor proxy"); err != nil {
+		return err
 	}
 	defer hangups.Reload(ctx, a, s, true, func(_ context.Context, next *settings.Settings) error {
 		update, err := reloadedProxy(a, h, s, next)
@@ -178,7 +175,7 @@ func serveProxy(ctx context.Context, a *session.Session, s *settings.Settings, l
 		}
 		return err
 	})()
-	return serveAll(ctx, a, measured, served)
+	return opened.serve(ctx, a, measured)
 }
 
 // sameKeys returns an error if the keys of a proxy that runs with the old settings are others

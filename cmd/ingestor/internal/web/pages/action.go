@@ -134,7 +134,7 @@ type actPage struct {
 func (b *Board) Form(w http.ResponseWriter, r *http.Request) {
 	a := acts[r.PathValue("action")]
 	switch {
-	case !b.operated():
+	case !b.o.Operated():
 		b.Problem(w, r, http.StatusNotFound, "There is no such page")
 	case r.PathValue("action") == "done":
 		b.done(w, r)
@@ -199,24 +199,24 @@ func (b *Board) Act(w http.ResponseWriter, r *http.Request, who string) {
 	case needsReason && v.Get("reason") == "":
 		wrong("Write a reason. Nothing was done")
 		return
-	case !b.forms.once(v.Get("form"), b.clock.Now()):
+	case !b.forms.once(v.Get("form"), b.o.Clock.Now()):
 		wrong("This form was sent before, or it is too old. Check whether it was done before you send it again")
 		return
 	}
 	src := b.sources()
-	err := b.facts.Within(r.Context(), func(ctx context.Context) error { return a.do(ctx, &src, v, who) })
+	err := b.o.Facts.Within(r.Context(), func(ctx context.Context) error { return a.do(ctx, &src, v, who) })
 	target, command := view.Plain(a.target(v)), view.Plain(quoted(a.command(v)))
 	if err != nil {
-		b.log.Warn("an action of a person failed", "who", who, "action", name, "target", target, "error", err)
+		b.o.Log.Warn("an action of a person failed", "who", who, "action", name, "target", target, "error", err)
 		wrong(says(err))
 		return
 	}
-	b.log.Info("a person acted", "who", who, "action", name, "target", target, "command", command)
-	err = b.facts.Within(context.WithoutCancel(r.Context()), func(ctx context.Context) error {
+	b.o.Log.Info("a person acted", "who", who, "action", name, "target", target, "command", command)
+	err = b.o.Facts.Within(context.WithoutCancel(r.Context()), func(ctx context.Context) error {
 		return src.Catalog.Note(ctx, &catalog.Action{Who: who, What: name, Target: target, Detail: command})
 	})
 	if err != nil {
-		b.log.Error("note an action", "who", who, "action", name, "error", err)
+		b.o.Log.Error("note an action", "who", who, "action", name, "error", err)
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	http.Redirect(w, r, "/act/done", http.StatusSeeOther)

@@ -31,7 +31,7 @@ func (b *Board) CSV(w http.ResponseWriter, r *http.Request) {
 		b.Problem(w, r, http.StatusNotFound, "There is no such figure")
 		return
 	case err != nil:
-		b.log.Warn("show a figure", "figure", r.PathValue("figure"), "error", err)
+		b.o.Log.Warn("show a figure", "figure", r.PathValue("figure"), "error", err)
 		b.Problem(w, r, http.StatusServiceUnavailable, "The figure cannot be read now")
 		return
 	}
@@ -158,7 +158,7 @@ func regionRows(all []region) [][]string {
 
 func (b *Board) chartRows(ctx context.Context, s *state, region, category string) (rows [][]string, err error) {
 	rows = [][]string{{"rank", "video", "title", "channel", "published"}}
-	err = b.facts.Within(ctx, func(ctx context.Context) error {
+	err = b.o.Facts.Within(ctx, func(ctx context.Context) error {
 		all, err := s.src.Catalog.Chart(ctx, region, category)
 		for i := range all.Entries {
 			v := &all.Entries[i].Video
@@ -186,7 +186,7 @@ func jobRows(all []*job) [][]string {
 
 func (b *Board) actionRows(ctx context.Context, s *state) (rows [][]string, err error) {
 	rows = [][]string{{"when", "who", "did", "to", "detail"}}
-	err = b.facts.Within(ctx, func(ctx context.Context) error {
+	err = b.o.Facts.Within(ctx, func(ctx context.Context) error {
 		all, err := s.src.Catalog.Actions(ctx, catalog.KeptActions)
 		for _, a := range all {
 			rows = append(rows, cells(a.At, a.Who, a.What, a.Target, a.Detail))
@@ -201,7 +201,7 @@ func (b *Board) fleetRows(r *http.Request, f view.Fleet) ([][]string, error) {
 		return nil, errNone
 	}
 	var is fleet.Status
-	err := b.facts.Within(r.Context(), func(ctx context.Context) (err error) {
+	err := b.o.Facts.Within(r.Context(), func(ctx context.Context) (err error) {
 		is, err = f.Status(ctx)
 		return err
 	})

@@ -15,7 +15,7 @@ const daysRead = 30
 // than the ledger. It may be called at any time, by several servers too.
 func (b *Board) KeepDays(ctx context.Context) error {
 	src := b.sources()
-	now := b.clock.Now()
+	now := b.o.Clock.Now()
 	since := now.Add(-daysRead * day)
 	spent, err := src.Ledger.View().Spend(ctx, quota.SpendQuery{Since: since}, quota.ByAccount, quota.ByDay)
 	if err != nil {

@@ -32,13 +32,13 @@ func (b *Board) Fleet(w http.ResponseWriter, r *http.Request) {
 	}
 	p := &fleetPage{Page: s.page("Fleet", "/fleet", true), All: r.URL.Query().Get("all") == "yes"}
 	var is fleet.Status
-	err := b.facts.Within(r.Context(), func(ctx context.Context) (err error) {
+	err := b.o.Facts.Within(r.Context(), func(ctx context.Context) (err error) {
 		is, err = s.src.Fleet.Status(ctx)
 		return err
 	})
 	if err != nil {
 		if r.Context().Err() == nil {
-			b.log.Warn("show the fleet", "error", err)
+			b.o.Log.Warn("show the fleet", "error", err)
 		}
 		p.Notes = verdict.OfFleet(nil, err)
 		b.show(w, r, http.StatusOK, "fleet", p)

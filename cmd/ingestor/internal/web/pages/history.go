@@ -89,7 +89,7 @@ func (b *Board) History(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err != nil {
-		b.log.Warn("show the history", "error", err)
+		b.o.Log.Warn("show the history", "error", err)
 		p.Problem = "The history cannot be read now"
 		partly(r.Context())
 		b.show(w, r, http.StatusOK, "history", p)
@@ -164,7 +164,7 @@ func (b *Board) past(r *http.Request, s *state) (*past, error) {
 		h.limit = 0
 	}
 	h.lay(s.Now)
-	err := b.facts.Within(r.Context(), func(ctx context.Context) error {
+	err := b.o.Facts.Within(r.Context(), func(ctx context.Context) error {
 		if h.span == "1y" {
 			return h.readDays(ctx, s, u)
 		}

@@ -8,6 +8,7 @@
 package pages
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -34,28 +35,21 @@ type Options struct {
 
 // Board serves the pages.
 type Board struct {
-	sources func() view.Sources
-	clock   quota.Clock
-	log     *slog.Logger
-	facts   *verdict.Reader
-
-	searching func(context.Context, func(context.Context) error) error
-	operated  func() bool
-	forms     forms
-	palettes  sync.Map // see state
+	o        Options
+	sources  func() view.Sources
+	forms    forms
+	palettes sync.Map // see state
 }
 
 // New returns a board that calls sources once for each page and shows them.
 func New(sources func() view.Sources, o *Options) *Board {
-	b := &Board{sources: sources, clock: o.Clock, log: o.Log, facts: o.Facts, searching: o.Searching, operated: o.Operated}
-	if b.facts == nil {
-		b.facts = verdict.NewReader(&verdict.Options{Clock: o.Clock})
+	b := &Board{o: *o, sources: sources}
+	b.o.Facts = cmp.Or(b.o.Facts, verdict.NewReader(&verdict.Options{Clock: o.Clock}))
+	if b.o.Operated == nil {
+		b.o.Operated = func() bool { return false }
 	}
-	if b.operated == nil {
-		b.operated = func() bool { return false }
-	}
-	if b.searching == nil {
-		b.searching = func(ctx context.Context, search func(context.Context) error) error { return search(ctx) }
+	if b.o.Searching == nil {
+		b.o.Searching = func(ctx context.Context, search func(context.Context) error) error { return search(ctx) }
 	}
 	return b
 }

@@ -207,12 +207,12 @@ func (b *Board) Region(w http.ResponseWriter, r *http.Request) {
 		b.Problem(w, r, http.StatusNotFound, "No job fetches a chart of "+p.Name+", and none was fetched")
 		return
 	}
-	err := b.facts.Within(r.Context(), func(ctx context.Context) error { return p.load(ctx, s, name, category) })
+	err := b.o.Facts.Within(r.Context(), func(ctx context.Context) error { return p.load(ctx, s, name, category) })
 	switch {
 	case errors.Is(err, catalog.ErrNotFound):
 		p.Problem = "The chart was never fetched completely. It is shown once all of its pages are fetched"
 	case err != nil:
-		b.log.Warn("show a chart", "region", name, "error", err)
+		b.o.Log.Warn("show a chart", "region", name, "error", err)
 		p.Problem = "The catalog cannot be read now. To look for damage: ingestor doctor"
 	}
 	if p.Entries != nil {

@@ -146,7 +146,7 @@ func (b *Board) OneRun(w http.ResponseWriter, r *http.Request) {
 	run, err := b.run(r.Context(), s, id)
 	switch {
 	case err != nil:
-		b.log.Warn("show a run", "run", id, "error", err)
+		b.o.Log.Warn("show a run", "run", id, "error", err)
 		p.Problem = "The catalog cannot be read now. To look for damage: ingestor doctor"
 	case run == nil:
 		b.Problem(w, r, http.StatusNotFound, "There is no such run. The history keeps the latest")
@@ -158,7 +158,7 @@ func (b *Board) OneRun(w http.ResponseWriter, r *http.Request) {
 }
 
 func (b *Board) run(ctx context.Context, s *state, id int64) (run *catalog.RunRecord, err error) {
-	err = b.facts.Within(ctx, func(ctx context.Context) error {
+	err = b.o.Facts.Within(ctx, func(ctx context.Context) error {
 		all, err := s.src.Catalog.Runs(ctx, catalog.RunsQuery{Before: id + 1, Limit: 1})
 		if all = view.Runs(all); len(all) > 0 && all[0].ID == id {
 			run = &all[0]

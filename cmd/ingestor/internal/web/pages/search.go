@@ -44,8 +44,8 @@ func (b *Board) Search(w http.ResponseWriter, r *http.Request) {
 		p.Regions = slices.Insert(p.Regions, i, p.Region)
 	}
 	if p.Asked {
-		err := b.facts.Within(r.Context(), func(ctx context.Context) error {
-			return b.searching(ctx, func(ctx context.Context) error { return p.find(ctx, s, q.Get("cursor")) })
+		err := b.o.Facts.Within(r.Context(), func(ctx context.Context) error {
+			return b.o.Searching(ctx, func(ctx context.Context) error { return p.find(ctx, s, q.Get("cursor")) })
 		})
 		var told interface{ ForPeople() string }
 		switch {
@@ -54,7 +54,7 @@ func (b *Board) Search(w http.ResponseWriter, r *http.Request) {
 		case errors.As(err, &told):
 			p.Problem = told.ForPeople()
 		case err != nil:
-			b.log.Warn("search", "error", err)
+			b.o.Log.Warn("search", "error", err)
 			p.Problem = "The catalog cannot be read now. To look for damage: ingestor doctor"
 		}
 	}

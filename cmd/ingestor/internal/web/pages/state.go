@@ -56,22 +56,22 @@ func (s *state) colours(by grouping) *palette {
 
 // blank returns the state for a page that reads neither the ledger nor the catalog.
 func (b *Board) blank() *state {
-	return &state{State: &verdict.State{Now: b.clock.Now()}, src: b.sources()}
+	return &state{State: &verdict.State{Now: b.o.Clock.Now()}, src: b.sources()}
 }
 
 // read reads the ledger and the catalog. An error stays in the state, for the page to say.
 func (b *Board) read(ctx context.Context) *state {
 	src := b.sources()
-	s := &state{State: b.facts.Read(ctx, &src), src: src, acts: b.operated(), ours: map[string]bool{}, palettes: &b.palettes}
+	s := &state{State: b.o.Facts.Read(ctx, &src), src: src, acts: b.o.Operated(), ours: map[string]bool{}, palettes: &b.palettes}
 	s.since = s.Now
 	for _, j := range s.Jobs {
 		s.ours[j.Name] = true
 	}
 	if s.Outage == nil {
-		s.Outage = b.facts.Within(ctx, func(ctx context.Context) error { return s.readSpend(ctx) })
+		s.Outage = b.o.Facts.Within(ctx, func(ctx context.Context) error { return s.readSpend(ctx) })
 	}
 	if s.Unread == nil {
-		s.Unread = b.facts.Within(ctx, func(ctx context.Context) error { return s.readRuns(ctx) })
+		s.Unread = b.o.Facts.Within(ctx, func(ctx context.Context) error { return s.readRuns(ctx) })
 	}
 	if s.Outage != nil {
 		s.spend = s.spendOfRuns()
@@ -90,7 +90,7 @@ func (b *Board) read(ctx context.Context) *state {
 	if ctx.Err() == nil {
 		for what, err := range map[string]error{"read the ledger": s.Outage, "write the ledger": s.Stuck, "read the catalog": s.Unread, "write the catalog": s.Unkept, "read the fleet": s.Unseen} {
 			if err != nil {
-				b.log.Warn("a page shows less: cannot "+what, "error", err)
+				b.o.Log.Warn("a page shows less: cannot "+what, "error", err)
 			}
 		}
 	}
