@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -210,10 +211,7 @@ func (s *session) sums(ctx context.Context, calls []plannedCall) (map[string]quo
 		if err != nil {
 			return nil, err
 		}
-		count := calls[i].Count
-		if count == 0 {
-			count = 1
-		}
+		count := cmp.Or(calls[i].Count, 1)
 		if count < 0 || count > mostCount {
 			return nil, quota.BadInput("count is 1 to %d, not %d", mostCount, count)
 		}

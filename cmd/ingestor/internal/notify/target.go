@@ -2,6 +2,7 @@ package notify
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -51,12 +52,7 @@ type Target struct {
 
 const defaultShare = 80
 
-func (t *Target) share() int {
-	if t.Share == 0 {
-		return defaultShare
-	}
-	return t.Share
-}
+func (t *Target) share() int { return cmp.Or(t.Share, defaultShare) }
 
 func (t *Target) wants(e *event) bool {
 	return (len(t.Tell) == 0 || slices.Contains(t.Tell, e.Kind)) && (e.Kind != Share || e.Share == t.share())

@@ -243,21 +243,12 @@ func pathOf(route string, values url.Values) (string, error) {
 			return "", console.Usage("the route %s needs %s=VALUE", route, name)
 		}
 		values.Del(name)
-		var escaped []string
-		for _, piece := range splitIf(name != inner, given) {
-			escaped = append(escaped, url.PathEscape(piece))
+		parts[i] = url.PathEscape(given) + after
+		if name != inner { // a tail, whose slashes stay
+			parts[i] = strings.ReplaceAll(url.PathEscape(given), "%2F", "/") + after
 		}
-		parts[i] = strings.Join(escaped, "/") + after
 	}
 	return strings.Join(parts, "/"), nil
-}
-
-// splitIf splits the value of a tail at its slashes.
-func splitIf(tail bool, value string) []string {
-	if tail {
-		return strings.Split(value, "/")
-	}
-	return []string{value}
 }
 
 func (f *callFlags) body(stdin io.Reader) (io.Reader, error) {

@@ -185,7 +185,7 @@ type beside struct {
 	serve func(ctx, abort context.Context, l net.Listener) error
 }
 
-// listeners are open. Those that are not served are closed.
+// listeners are the open listeners of a process. If nothing serves them, close closes them.
 type listeners []beside
 
 // add adds a listener, unless it could not be opened, and tells where it is. Tell has a verb for that.

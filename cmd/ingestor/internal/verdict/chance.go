@@ -173,7 +173,7 @@ func (s *State) Outlook(j *Job) Outlook {
 		o.Says = Say("yes")
 	}
 	if !j.Missed.IsZero() && j.Last != nil {
-		missed := j.Skips(latest(j.Last.StartedAt, j.Last.Scheduled), s.Now)
+		missed := j.Skips(Later(j.Last.StartedAt, j.Last.Scheduled), s.Now)
 		o.Says = Say(o.Says, ". Missed: ", Count(int64(missed.Times), "run"), " since ", s.Clock(missed.First))
 	}
 	return o

@@ -146,7 +146,7 @@ func (s *State) notesOf(j *Job, v *Verdict) (all []Note) {
 
 // due says when a job was due that has not run: how often since its last run, if more than once.
 func (s *State) due(j *Job) Sentence {
-	since := latest(j.Last.StartedAt, j.Last.Scheduled)
+	since := Later(j.Last.StartedAt, j.Last.Scheduled)
 	if skips := j.Skips(since, s.Now); skips.Times > 1 {
 		return Say(" was due ", Count(int64(skips.Times), "time"), " since ", s.Moment(skips.First))
 	}

@@ -141,7 +141,7 @@ func (s *state) mark(c *svg.Canvas, r *catalog.RunRecord, x func(time.Time) floa
 	if end.IsZero() {
 		end = s.Now
 	}
-	x1 := x(latestOf(r.StartedAt, s.Now.Add(-day)))
+	x1 := x(later(r.StartedAt, s.Now.Add(-day)))
 	x2 := max(x(end), x1+4)
 	hint := fmt.Sprintf("%s, %s: %s, %s", r.Job, s.Stamp(r.StartedAt), r.State, count(view.Total(r).Units, "unit"))
 	switch r.State {
@@ -191,13 +191,6 @@ func shorten(name string) string {
 		return name
 	}
 	return name[:most-1] + "…" // names of jobs are ASCII
-}
-
-func latestOf(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // drawLearned draws how a learned limit changed: what passed in a second, from one refusal to the

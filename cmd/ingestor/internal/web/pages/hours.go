@@ -305,12 +305,7 @@ func linesOf(groups []group) (lines []legend) {
 
 // endOf returns when work ended; for work under way, when its run ended or started.
 func endOf(r *catalog.RunRecord, w *catalog.WorkRecord) time.Time {
-	for _, t := range []time.Time{w.EndedAt, r.EndedAt} {
-		if !t.IsZero() {
-			return t
-		}
-	}
-	return r.StartedAt
+	return cmp.Or(w.EndedAt, r.EndedAt, r.StartedAt)
 }
 
 // who says who spent the units of a pool that a window counts, the largest first. The lines

@@ -127,6 +127,8 @@ var (
 	count = verdict.Count
 	list  = verdict.List
 
+	later = verdict.Later
+
 	period    = verdict.Period
 	chartName = verdict.ChartName
 	workName  = verdict.WorkName

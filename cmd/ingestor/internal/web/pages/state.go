@@ -152,12 +152,7 @@ func (s *state) at(t time.Time) *moment {
 	return &m
 }
 
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
-}
+func earlier(a, b time.Time) time.Time { return slices.MinFunc([]time.Time{a, b}, time.Time.Compare) }
 
 // maxRuns bounds the runs of a page: more than one a minute.
 const maxRuns = 2000

@@ -100,21 +100,12 @@ func pool(u quota.Usage) Pool {
 	}
 	clean(&p.Pool, &p.Reason)
 	if k := u.Learned; k != nil {
-		p.Learned = &Learned{Rate: k.Rate, Measured: k.Measured, Refusals: k.Refusals, Refused: k.Refused}
-		if !k.Since.IsZero() {
-			p.Learned.Since = Instant(k.Since)
-		}
-		if !k.At.IsZero() {
-			p.Learned.MeasuredAt = Instant(k.At)
-		}
+		p.Learned = &Learned{Rate: k.Rate, Measured: k.Measured, Refusals: k.Refusals, Since: Instant(k.Since), MeasuredAt: Instant(k.At), Refused: k.Refused}
 	}
 	for _, w := range u.Allowances {
 		v := Window{
 			Window: w.Window, Spec: w.Spec, Used: w.Used, Limit: w.Limit, Remaining: w.Remaining,
-			Quota: w.Quota, Headroom: w.Headroom, NextUnits: w.NextUnits, Reported: w.Reported,
-		}
-		if !w.ReportedUntil.IsZero() {
-			v.ReportedUntil = Instant(w.ReportedUntil)
+			Quota: w.Quota, Headroom: w.Headroom, NextUnits: w.NextUnits, Reported: w.Reported, ReportedUntil: Instant(w.ReportedUntil),
 		}
 		if w.NextUnits > 0 {
 			v.NextAt = Instant(w.NextAt)
