@@ -14,10 +14,10 @@ import (
 // else. A path stands for what is under it too.
 var algorithms = []string{
 	"quota/window",
-	"quota/book",                                                                                                        // reads and prints it
-	"quota/redisstore/windows.go",                                                                                       // tells the scripts of it
-	"quota/storetest",                                                                                                   // has a naive twin of each
-	"internal/boundary", "cmd/ingestor/internal/ledger/prove.go", "cmd/ingestor/internal/ledger/prove_view.go", "bench", // compare them with each other
+	"quota/book",                                                          // reads and prints it
+	"quota/redisstore/windows.go",                                         // tells the scripts of it
+	"quota/storetest",                                                     // has a naive twin of each
+	"internal/boundary", "cmd/ingestor/internal/ledger/prove.go", "bench", // compare them with each other
 }
 
 // named are the names of package window that belong to one algorithm.

@@ -15,10 +15,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
-
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 )
@@ -103,7 +102,6 @@ type pools struct {
 	Session budget      `json:"session"`
 }
 
-// quota shows the pools.
 func (s *session) quota(ctx context.Context, in wantedPools) (pools, error) {
 	if err := s.may(in.Upstream); err != nil {
 		return pools{}, err
@@ -119,7 +117,6 @@ func (s *session) quota(ctx context.Context, in wantedPools) (pools, error) {
 // quiet logs what the SDK warns of, and leaves out its daily work.
 type quiet struct{ slog.Handler }
 
-// Enabled implements [slog.Handler].
 func (q quiet) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelWarn && q.Handler.Enabled(ctx, slog.LevelDebug)
 }

@@ -25,7 +25,6 @@ type lines struct {
 // noBatches is the first version of the protocol without arrays of messages.
 const noBatches = "2025-06-18"
 
-// Read implements [io.Reader].
 func (l *lines) Read(p []byte) (int, error) {
 	for len(l.line) == 0 {
 		line, err := l.next()
@@ -100,12 +99,10 @@ type replies struct {
 	to io.Writer
 }
 
-// Write implements [io.Writer].
 func (r *replies) Write(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.to.Write(p)
 }
 
-// Close implements [io.Closer].
 func (*replies) Close() error { return nil }

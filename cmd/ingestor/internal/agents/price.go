@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -13,7 +14,6 @@ import (
 	"github.com/headroom-quota/headroom/quota/book"
 )
 
-// wantedCall says what a call charges.
 type wantedCall struct {
 	Upstream string            `json:"upstream,omitempty" jsonschema:"the upstream, as youtube; it may be left out if there is only one"`
 	Method   string            `json:"method,omitempty" jsonschema:"the method, as videos.list: the price book has its price"`
@@ -21,7 +21,6 @@ type wantedCall struct {
 	Keys     map[string]string `json:"keys,omitempty" jsonschema:"keys of keyed pools, by pool, as the model"`
 }
 
-// call returns the call with the labels of the session.
 func (s *session) call(w *wantedCall) (quota.Call, error) {
 	c := quota.Call{Upstream: w.Upstream, Account: s.o.Account, Method: w.Method, Keys: w.Keys, Class: s.o.Class, Job: s.o.Job}
 	known := s.o.Upstreams
@@ -55,7 +54,6 @@ func (s *session) call(w *wantedCall) (quota.Call, error) {
 	return c, nil
 }
 
-// checkUnits returns an error for units that no call costs.
 func checkUnits(units map[string]int64) error {
 	for pool, n := range units {
 		if n < 0 || n > mostUnits {
@@ -144,7 +142,6 @@ const (
 	mostCount   = 1 << 20 // calls of a kind
 )
 
-// wantedPlan are the arguments of the tool plan.
 type wantedPlan struct {
 	Calls []plannedCall `json:"calls" jsonschema:"the calls to price"`
 }
@@ -214,10 +211,7 @@ func (s *session) sums(ctx context.Context, calls []plannedCall) (map[string]quo
 		if err != nil {
 			return nil, err
 		}
-		count := calls[i].Count
-		if count == 0 {
-			count = 1
-		}
+		count := cmp.Or(calls[i].Count, 1)
 		if count < 0 || count > mostCount {
 			return nil, quota.BadInput("count is 1 to %d, not %d", mostCount, count)
 		}

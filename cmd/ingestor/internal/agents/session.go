@@ -61,7 +61,6 @@ func newSession(ctx context.Context, l *quota.Ledger, o *Options) *session {
 	return s
 }
 
-// begin begins a call of a tool.
 func (s *session) begin(ctx context.Context) (_ context.Context, done func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +95,6 @@ type budget struct {
 	Left   int64 `json:"left"`
 }
 
-// budget returns the budget of the session.
 func (s *session) budget() budget {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +113,6 @@ func (s *session) take(units int64) bool {
 	return true
 }
 
-// may returns an error for an upstream that the session may not use.
 func (s *session) may(upstream string) error {
 	if upstream == "" || len(s.o.Upstreams) == 0 || slices.Contains(s.o.Upstreams, upstream) {
 		return nil

@@ -354,7 +354,6 @@ func (l *Lines) Redirect(w io.Writer) {
 	l.w = w
 }
 
-// Write implements [io.Writer].
 func (l *Lines) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -42,7 +42,6 @@ func (e *Error) Error() string {
 	return e.Says + "\n" + e.Remedy
 }
 
-// errPartial is an answer that lacks a part.
 var errPartial = errors.New("a part is missing")
 
 // noSuchMetric reports whether a project has never had a type of series. The project

@@ -72,7 +72,6 @@ type credentialFile struct {
 	Email   string `json:"client_email"`
 }
 
-// kinds are the kinds of credentials that are accepted.
 var kinds = []string{"service_account", "authorized_user", "external_account", "impersonated_service_account"}
 
 // Open prepares a reader. It does not ask Google anything yet, except that default

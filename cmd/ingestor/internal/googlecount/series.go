@@ -14,7 +14,6 @@ import (
 // day is the label of series that count a day, in seconds.
 const day = "86400s"
 
-// tally is what series say of one metric.
 type tally struct {
 	units int64
 	until time.Time
@@ -38,7 +37,6 @@ func (a tally) add(b tally) tally {
 	return a
 }
 
-// point is the value of a point, and when it was.
 type point struct {
 	start, end time.Time
 	value      int64
@@ -82,7 +80,6 @@ func pointsOf(all []*monitoring.TimeSeries) map[string]*seen {
 	return found
 }
 
-// seen is one series.
 type seen struct {
 	labels map[string]string
 	kind   string

@@ -47,7 +47,6 @@ func (p *panel) total() (asked, accepted int) {
 // apart returns how far apart the two bursts around a boundary are.
 func apart(r boundary.Rate) time.Duration { return 2 * r.Per / 10 }
 
-// show writes both tables.
 func (c *compared) show(s *console.Sheet) {
 	if left, right := &c.panels[0], &c.panels[1]; len(left.bursts) == 2 && len(right.bursts) == 2 {
 		s.Line("")
@@ -80,7 +79,6 @@ func (c *compared) save(path string) error {
 	return console.Config(os.WriteFile(path, c.svg(), 0o644))
 }
 
-// showPicture writes where the picture is.
 func showPicture(s *console.Sheet, path string) {
 	if path != "" {
 		s.Line("")
@@ -93,7 +91,6 @@ func (c *compared) most() string {
 	return "The most that " + c.each + " let through in " + console.Length(c.rate.Per)
 }
 
-// inAny describes a limit.
 func inAny(r boundary.Rate) string {
 	if r.Limit == 1 {
 		return "1 request in any " + console.Length(r.Per)

@@ -18,7 +18,6 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// judgeFlags are the flags of ingestor judge.
 type judgeFlags struct {
 	yes, own           bool
 	limit, svg         string
@@ -144,7 +143,6 @@ type round struct {
 	from, to int // of the answers
 }
 
-// run sends the requests.
 func (j *judging) run(ctx context.Context, a *session.Session, f *judgeFlags) error {
 	if _, _, err := j.call(ctx); err != nil {
 		return err

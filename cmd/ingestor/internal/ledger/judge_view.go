@@ -140,7 +140,6 @@ func (v *JudgeView) compared() *compared {
 	return c
 }
 
-// worst returns the fullest window.
 func (v *JudgeView) worst() provedLimiter {
 	var worst provedLimiter
 	for _, r := range v.Rounds {
@@ -151,7 +150,6 @@ func (v *JudgeView) worst() provedLimiter {
 	return worst
 }
 
-// show writes the tables.
 func (v *JudgeView) show(s *console.Sheet) {
 	s.Line("%s, by %s, at %s.", inAny(v.rate), v.From, console.Plain(v.URL))
 	s.Line("%s requests were sent in %s, and %s of them refused.", figure(v.Calls), console.Length(time.Duration(v.Seconds*float64(time.Second)).Round(100*time.Millisecond)), figure(v.Refused))

@@ -104,7 +104,6 @@ func readUsage(ctx context.Context, a *session.Session, l *quota.Ledger) ([]quot
 	return all, err
 }
 
-// quotaTable shows pools with their windows.
 func quotaTable(s *console.Sheet, pools []view.Pool) {
 	switch {
 	case s.Width == 0:
@@ -177,7 +176,6 @@ func nextUnits(pool string, w *view.Window, now time.Time) (back, reset string) 
 // wide is the width from which a row for each window fits.
 const wide = 80
 
-// narrowQuota writes pools for a narrow terminal.
 func narrowQuota(s *console.Sheet, pools []view.Pool) {
 	for _, p := range pools {
 		s.Line("%s", s.In(console.Bold, s.Cut(p.Pool, s.Width)))
@@ -199,13 +197,11 @@ func narrowQuota(s *console.Sheet, pools []view.Pool) {
 	}
 }
 
-// spendFlags are the flags of ingestor quota spend.
 type spendFlags struct {
 	by    []string
 	since string
 }
 
-// dimensions are the dimensions of spend, as flags have them.
 var dimensions = func() (names []string) {
 	for _, d := range view.Dimensions {
 		names = append(names, string(d))

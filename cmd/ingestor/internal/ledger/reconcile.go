@@ -145,7 +145,6 @@ func WriteCounts(s *console.Sheet, all []CountView, unknown []googlecount.Count,
 	}
 }
 
-// signed writes a number with its sign.
 func signed(n int64) string {
 	if n > 0 {
 		return "+" + view.Number(n)

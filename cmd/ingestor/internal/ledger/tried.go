@@ -77,7 +77,6 @@ type triedWindow struct {
 	Limit  int64  `json:"limit"`
 }
 
-// newTried describes the outcome of a call.
 func newTried(c *recording, out *recorded.Outcome, at time.Time) *tried {
 	t := &tried{
 		Upstream: c.upstream.Name, Method: c.method.Name, Route: routes(c.method), Status: c.answer.Status(), at: at,
@@ -226,7 +225,6 @@ func readReport(c *recording, f *book.Feedback, at time.Time) triedReport {
 	return r
 }
 
-// writeTried writes what became of a call.
 func writeTried(s *console.Sheet, t *tried) {
 	s.Line("%s", s.In(console.Bold, t.Upstream+" "+t.Method))
 	if t.Route != "" {
@@ -324,7 +322,6 @@ func (t *tried) learns() (lines []string) {
 	return lines
 }
 
-// blocks says which pools are shut.
 func (t *tried) blocks() (lines []string) {
 	for _, b := range t.Blocked {
 		names := make([]string, len(b.Pools))

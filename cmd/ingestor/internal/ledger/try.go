@@ -67,7 +67,6 @@ named - is the standard input.`,
 	return cmd
 }
 
-// recording is a recorded call.
 type recording struct {
 	book     *quota.Book
 	upstream *book.Upstream
@@ -76,7 +75,6 @@ type recording struct {
 	answer   *recorded.Message
 }
 
-// readRecording reads the request and the answer of a call.
 func readRecording(a *session.Session, c *recording, request, answer string) error {
 	switch {
 	case answer == "":
@@ -182,7 +180,6 @@ func firstRoute(r book.Route, body bool) string {
 	return verb + " " + strings.NewReplacer("{", "", "...}", "", "}", "").Replace(r.Path)
 }
 
-// firstHost returns a host of an upstream, or "" if it has none.
 func firstHost(u *book.Upstream) string {
 	if len(u.Hosts) == 0 {
 		return ""
@@ -206,7 +203,6 @@ func routes(m *book.Method) string {
 	return strings.Join(all, ", ")
 }
 
-// try makes a recorded call.
 func try(ctx context.Context, a *session.Session, c *recording) (*tried, error) {
 	start := c.answer.Date()
 	if start.IsZero() {

@@ -53,9 +53,8 @@ type Metrics struct {
 	process *prometheus.Registry // of this process
 	away    turnedAway
 
-	log     *slog.Logger
-	timeout time.Duration
-	all     *shared
+	o   Options
+	all *shared
 }
 
 var _ quota.Observer = (*Metrics)(nil)
@@ -63,20 +62,12 @@ var _ quota.Observer = (*Metrics)(nil)
 // New returns metrics that count decisions. To read a ledger and a catalog too, give it
 // their sources: see [Metrics.SetSources].
 func New(o *Options) *Metrics {
-	if o == nil {
-		o = &Options{}
-	}
 	m := &Metrics{
-		Decisions: prom.New(), log: o.Log, timeout: o.Timeout,
+		o: *cmp.Or(o, &Options{}), Decisions: prom.New(),
 		state: prometheus.NewRegistry(), process: prometheus.NewRegistry(), away: newTurnedAway(),
 	}
-	if m.log == nil {
-		m.log = slog.Default()
-	}
-	if m.timeout == 0 {
-		m.timeout = 5 * time.Second
-	}
-	m.all = &shared{Gatherer: prometheus.Gatherers{m.state, m.process}, share: cmp.Or(o.Share, time.Second)}
+	m.o.Log, m.o.Timeout = cmp.Or(m.o.Log, slog.Default()), cmp.Or(m.o.Timeout, 5*time.Second)
+	m.all = &shared{Gatherer: prometheus.Gatherers{m.state, m.process}, share: cmp.Or(m.o.Share, time.Second)}
 	m.state.MustRegister(state{m})
 	m.process.MustRegister(m.Decisions, m.away.connections, m.away.requests, m.away.accepts)
 	m.process.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -102,7 +93,7 @@ const maxScrapes = 40
 // Handler serves all metrics to Prometheus, or those that a request names.
 func (m *Metrics) Handler() http.Handler {
 	o := promhttp.HandlerOpts{
-		ErrorLog:           slog.NewLogLogger(m.log.Handler(), slog.LevelError),
+		ErrorLog:           slog.NewLogLogger(m.o.Log.Handler(), slog.LevelError),
 		ErrorHandling:      promhttp.ContinueOnError,
 		DisableCompression: true, // kept answers are
 	}
@@ -124,7 +115,6 @@ func (m *Metrics) WriteFile(path string) error {
 // state reads the ledger and the catalog at each scrape.
 type state struct{ *Metrics }
 
-// Describe implements [prometheus.Collector].
 func (s state) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range gauges {
 		to <- d
@@ -147,7 +137,7 @@ func (s state) Collect(to chan<- prometheus.Metric) {
 	}
 	stuck := map[string]error{}
 	if facts := s.facts.Load(); facts != nil && src.Catalog != nil {
-		soon, done := context.WithTimeout(context.Background(), s.timeout/2)
+		soon, done := context.WithTimeout(context.Background(), s.o.Timeout/2)
 		is := facts.Read(soon, src)
 		done()
 		stuck["ledger"], stuck["catalog"] = is.Stuck, is.Unkept
@@ -174,7 +164,7 @@ func (s state) Collect(to chan<- prometheus.Metric) {
 			to <- one
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), s.o.Timeout)
 	defer cancel()
 	var all sync.WaitGroup
 	for name, source := range sources {
@@ -182,10 +172,10 @@ func (s state) Collect(to chan<- prometheus.Metric) {
 			found, err := source.read(ctx, src)
 			up := 1.0
 			if err != nil {
-				s.log.Warn("metrics: the "+name+" cannot be read", "error", err)
+				s.o.Log.Warn("metrics: the "+name+" cannot be read", "error", err)
 				up = 0
 			} else if stuck[name] != nil {
-				s.log.Warn("metrics: the "+name+" cannot be written", "error", stuck[name])
+				s.o.Log.Warn("metrics: the "+name+" cannot be written", "error", stuck[name])
 				up = 0
 			}
 			found.add(source.up, up)
@@ -200,14 +190,12 @@ func (s state) Collect(to chan<- prometheus.Metric) {
 // gauges lists the metrics of state.
 var gauges []*prometheus.Desc
 
-// gauge adds a metric to them.
 func gauge(name, help string, labels ...string) *prometheus.Desc {
 	d := prometheus.NewDesc(name, help, labels, nil)
 	gauges = append(gauges, d)
 	return d
 }
 
-// readings are values that were read.
 type readings []prometheus.Metric
 
 func (r *readings) add(d *prometheus.Desc, value float64, labels ...string) {
@@ -220,4 +208,21 @@ func instant(t time.Time) float64 {
 		return 0
 	}
 	return float64(t.Unix())
+}
+
+// Metrics of the comparison with the upstream's own count, if this process makes it.
+var (
+	countUp   = gauge("headroom_upstream_count_up", "Whether the upstream's own count could be read and compared at the last try; missing before the first one.")
+	countRead = gauge("headroom_upstream_count_read_timestamp_seconds", "When the upstream's own count was last read and compared; 0 if never.")
+)
+
+func (r *readings) counting(s view.CountState) {
+	up := 1.0
+	if s.Err != nil {
+		up = 0
+	}
+	if !s.Read.IsZero() || s.Err != nil {
+		r.add(countUp, up)
+		r.add(countRead, instant(s.Read))
+	}
 }

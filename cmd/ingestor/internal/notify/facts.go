@@ -102,12 +102,10 @@ func (f *found) ledger(is *verdict.State, shares []int) {
 	}
 }
 
-// last returns the fact that was added last.
 func (f *found) last() *Fact { return &f.facts[len(f.facts)-1] }
 
 func shareKey(pool string, share int) string { return fmt.Sprintf("share/%s/%d", pool, share) }
 
-// here names this machine.
 func here() string {
 	host, _ := os.Hostname()
 	return host

@@ -27,7 +27,6 @@ type event struct {
 	Told map[string]bool  `json:"told"` // the targets that were told, or are due
 }
 
-// phase is what a message says of an event.
 type phase string
 
 const (
@@ -123,7 +122,6 @@ func (s *slate) apply(now time.Time, targets map[string]Target, facts []Fact, kn
 	return changed || len(s.Events) != n
 }
 
-// cut bounds a text.
 func cut(text string) string {
 	if len(text) > mostText {
 		return text[:mostText] + "…"

@@ -1,3 +1,12 @@
+// Package notify tells people when something of the quota or of the jobs needs them, and once
+// more when it is over.
+//
+// Any number of processes watch the same ledger and catalog. One text in the catalog has the events that
+// they know, and what is still to be told of them. Each version of the text has one writer. So each
+// event begins once, and each message has one sender. A sender takes a message for a minute. If it
+// dies, another process sends the message again, with the same id.
+//
+// Nothing here delays a call or a run.
 package notify
 
 import (
@@ -18,7 +27,6 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// name is that of the slate.
 const name = "notices"
 
 // Inputs are what a watcher looks at, by the settings in force.
@@ -38,29 +46,21 @@ type Options struct {
 
 // Watcher tells people what needs them.
 type Watcher struct {
+	o      Options
 	slates verdict.Slates
 	inputs func() Inputs
-	clock  quota.Clock
-	log    *slog.Logger
-	every  time.Duration
 	client *http.Client
 	me     string
 	mu     sync.Mutex
 	fails  map[string]bool // targets of which the log has said so
 	broken bool            // the slate
-	once   bool
 	seen   map[string]bool // facts of the last look
 }
 
 // New returns a watcher.
 func New(slates verdict.Slates, inputs func() Inputs, o *Options) *Watcher {
-	if o == nil {
-		o = &Options{}
-	}
-	w := &Watcher{slates: slates, inputs: inputs, clock: cmp.Or[quota.Clock](o.Clock, quota.SystemClock{}), log: o.Log, every: cmp.Or(o.Every, 15*time.Second), client: newClient(), me: newID(), fails: map[string]bool{}, once: o.Once, seen: map[string]bool{}}
-	if w.log == nil {
-		w.log = slog.Default()
-	}
+	w := &Watcher{o: *cmp.Or(o, &Options{}), slates: slates, inputs: inputs, client: newClient(), me: newID(), fails: map[string]bool{}, seen: map[string]bool{}}
+	w.o.Clock, w.o.Log, w.o.Every = cmp.Or[quota.Clock](w.o.Clock, quota.SystemClock{}), cmp.Or(w.o.Log, slog.Default()), cmp.Or(w.o.Every, 15*time.Second)
 	return w
 }
 
@@ -75,7 +75,7 @@ func newID() string {
 func (w *Watcher) Run(ctx context.Context) {
 	for {
 		w.Look(ctx)
-		if w.clock.Sleep(ctx, w.every) != nil {
+		if w.o.Clock.Sleep(ctx, w.o.Every) != nil {
 			return
 		}
 	}
@@ -115,14 +115,14 @@ func (w *Watcher) Look(ctx context.Context) {
 	})
 	if err != nil {
 		if !w.broken && ctx.Err() == nil {
-			w.log.Error("nobody is notified, because the catalog cannot be written", "error", err)
+			w.o.Log.Error("nobody is notified, because the catalog cannot be written", "error", err)
 		}
 		w.broken = true
 		return
 	}
 	w.broken = false
 	for _, m := range lost {
-		w.log.Error("a message was never taken, and is given up", "target", m.Target, "events", len(m.Items)+m.More, "tries", m.Tries)
+		w.o.Log.Error("a message was never taken, and is given up", "target", m.Target, "events", len(m.Items)+m.More, "tries", m.Tries)
 	}
 	w.deliver(ctx, in.Targets, mine)
 }
@@ -134,7 +134,7 @@ func (w *Watcher) confirm(facts []Fact) {
 	for i := range facts {
 		f := &facts[i]
 		seen[f.Key] = true
-		if !w.once && (f.Kind == Ledger || f.Kind == Daemon) && !w.seen[f.Key] {
+		if !w.o.Once && (f.Kind == Ledger || f.Kind == Daemon) && !w.seen[f.Key] {
 			f.Lasts = true
 		}
 	}
@@ -147,7 +147,7 @@ func (w *Watcher) deliver(ctx context.Context, targets map[string]Target, all []
 	for i := range all {
 		each.Go(func() {
 			m, t := &all[i], targets[all[i].Target]
-			w.sent(ctx, m, send(ctx, w.client, &t, m, w.clock.Now()))
+			w.sent(ctx, m, send(ctx, w.client, &t, m, w.o.Clock.Now()))
 		})
 	}
 	each.Wait()
@@ -161,15 +161,15 @@ func (w *Watcher) sent(ctx context.Context, m *message, err error) {
 	w.mu.Unlock()
 	switch {
 	case err == nil:
-		w.log.Info("notified", "target", m.Target, "events", len(m.Items)+m.More)
+		w.o.Log.Info("notified", "target", m.Target, "events", len(m.Items)+m.More)
 	case !fails:
-		w.log.Error("cannot notify; trying again for three days", "target", m.Target, "error", err)
+		w.o.Log.Error("cannot notify; trying again for three days", "target", m.Target, "error", err)
 	}
 	apart, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	failed := w.change(apart, func(s *slate) bool { s.sent(w.clock.Now(), m.ID, err); return true })
+	failed := w.change(apart, func(s *slate) bool { s.sent(w.o.Clock.Now(), m.ID, err); return true })
 	if failed != nil {
-		w.log.Error("cannot note what was told; it is told again, with the same id", "error", failed)
+		w.o.Log.Error("cannot note what was told; it is told again, with the same id", "error", failed)
 	}
 }
 

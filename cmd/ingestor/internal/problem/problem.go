@@ -34,7 +34,6 @@ type Problem struct {
 	RetryAfter time.Duration `json:"-"`
 }
 
-// Error implements error.
 func (p *Problem) Error() string { return cmp.Or(p.Detail, p.Title, http.StatusText(p.Status)) }
 
 // ForPeople returns the problem as a sentence without its full stop.

@@ -66,7 +66,6 @@ type RefusedError struct {
 	Err     error
 }
 
-// Error implements error.
 func (e *RefusedError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the refusal.
@@ -78,7 +77,6 @@ type FailedError struct {
 	Err error
 }
 
-// Error implements error.
 func (e *FailedError) Error() string {
 	return fmt.Sprintf("job %s: the program failed: %s", e.Job, e.Err)
 }
@@ -89,7 +87,6 @@ func (e *FailedError) Unwrap() error { return e.Err }
 // StartError says that a program could not be started.
 type StartError struct{ Err error }
 
-// Error implements error.
 func (e *StartError) Error() string { return "run the program: " + e.Err.Error() }
 
 // Unwrap returns why not.

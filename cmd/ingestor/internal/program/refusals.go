@@ -33,7 +33,6 @@ type refusal struct {
 	begun int // calls that had begun then
 }
 
-// reset forgets all.
 func (r *refusals) reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -116,7 +115,6 @@ func (r *refusals) close(number int, pool quota.Pool, units int64) {
 	}
 }
 
-// last returns the last refusal that is open, or nil.
 func (r *refusals) last() *RefusedError {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -143,8 +141,6 @@ func (r *refusals) down() error {
 	return r.outage
 }
 
-// roundTripper is a function as a transport.
 type roundTripper func(*http.Request) (*http.Response, error)
 
-// RoundTrip implements [http.RoundTripper].
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }

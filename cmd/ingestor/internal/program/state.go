@@ -150,7 +150,6 @@ func OpenOutput(path string, state bool) (*os.File, error) {
 	return f, nil
 }
 
-// cutLastLine removes an incomplete last line from a file.
 func cutLastLine(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {

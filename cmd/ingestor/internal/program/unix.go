@@ -58,7 +58,6 @@ func newGuard(lock any) (*guard, error) {
 	return g, nil
 }
 
-// watch names the program.
 func (g *guard) watch(cmd *exec.Cmd) {
 	if g != nil {
 		_, _ = fmt.Fprintln(g.to, cmd.Process.Pid)

@@ -26,7 +26,6 @@ import (
 	"github.com/headroom-quota/headroom/quota/meter"
 )
 
-// callFlags are the flags of ingestor call.
 type callFlags struct {
 	class, account, data string
 	wait                 time.Duration
@@ -167,7 +166,6 @@ func showAnswer(a *session.Session, resp *http.Response, key string) error {
 	return errors.Join(err, resp.Body.Close())
 }
 
-// methodOf returns the method of a name, or of an upstream/name.
 func methodOf(b *quota.Book, name string) (*book.Upstream, *book.Method, error) {
 	if upstream, method, named := strings.Cut(name, "/"); named {
 		if u := b.Upstreams[upstream]; u != nil && u.Methods[method] != nil {
@@ -245,24 +243,14 @@ func pathOf(route string, values url.Values) (string, error) {
 			return "", console.Usage("the route %s needs %s=VALUE", route, name)
 		}
 		values.Del(name)
-		var escaped []string
-		for _, piece := range splitIf(name != inner, given) {
-			escaped = append(escaped, url.PathEscape(piece))
+		parts[i] = url.PathEscape(given) + after
+		if name != inner { // a tail, whose slashes stay
+			parts[i] = strings.ReplaceAll(url.PathEscape(given), "%2F", "/") + after
 		}
-		parts[i] = strings.Join(escaped, "/") + after
 	}
 	return strings.Join(parts, "/"), nil
 }
 
-// splitIf splits the value of a tail at its slashes.
-func splitIf(tail bool, value string) []string {
-	if tail {
-		return strings.Split(value, "/")
-	}
-	return []string{value}
-}
-
-// body opens the body of the request.
 func (f *callFlags) body(stdin io.Reader) (io.Reader, error) {
 	switch f.data {
 	case "":
@@ -277,7 +265,6 @@ func (f *callFlags) body(stdin io.Reader) (io.Reader, error) {
 	return strings.NewReader(string(text)), nil
 }
 
-// send makes the call.
 func (f *callFlags) send(req *http.Request, t http.RoundTripper) (*http.Response, error) {
 	req = req.WithContext(meter.WithClass(req.Context(), f.class))
 	resp, err := (&http.Client{Transport: t}).Do(req)
@@ -294,16 +281,11 @@ func (f *callFlags) send(req *http.Request, t http.RoundTripper) (*http.Response
 	return resp, nil
 }
 
-// costOf describes what a call was charged.
 func costOf(charges map[quota.Pool]int64) string {
 	var parts []string
 	for pool, n := range charges {
 		if n != 0 {
-			word := "units"
-			if n == 1 {
-				word = "unit"
-			}
-			parts = append(parts, fmt.Sprintf("%s %s of %s", view.Number(n), word, pool))
+			parts = append(parts, view.Units("", n)+" of "+pool.String())
 		}
 	}
 	slices.Sort(parts)

@@ -22,7 +22,6 @@ import (
 	"github.com/headroom-quota/headroom/quota/meter"
 )
 
-// execFlags are the flags of ingestor exec.
 type execFlags struct {
 	job, class, account, state, onRefusal string
 	upstreams, passEnv                    []string
@@ -99,7 +98,6 @@ process has the job, or a signal stopped it); 1 the program failed; 64 usage;
 // execJob has the names of jobs in the configuration, and those with a hyphen.
 var execJob = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
 
-// check returns an error for flags that make no sense.
 func (f *execFlags) check(s *settings.Settings) error {
 	switch {
 	case f.job == "":
@@ -205,7 +203,6 @@ func notStarted(err error) error {
 	return &console.Exit{Code: console.ExitDown, Err: err}
 }
 
-// programEnded returns how a program ended, with its exit code.
 func programEnded(err error) error {
 	var failed *program.FailedError
 	var unstarted *program.StartError
@@ -218,7 +215,6 @@ func programEnded(err error) error {
 	return err
 }
 
-// mcpFlags are the flags of ingestor mcp.
 type mcpFlags struct {
 	job, class, account string
 	upstreams           []string
@@ -261,7 +257,6 @@ Exit codes: 0 the session has ended; 64 usage; 78 configuration; 69 the ledger i
 	return cmd
 }
 
-// check returns an error for flags that make no sense.
 func (f *mcpFlags) check(s *settings.Settings) error {
 	switch {
 	case f.budget < 1:

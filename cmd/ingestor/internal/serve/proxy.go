@@ -22,7 +22,6 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/quota"
-	"github.com/headroom-quota/headroom/quota/meter"
 )
 
 func ProxyCommand(a *session.Session) *cobra.Command {
@@ -79,7 +78,6 @@ the proxy, too.
 	return cmd
 }
 
-// recording says where calls are recorded.
 type recording struct {
 	file      string // "": they are not
 	megabytes int
@@ -100,19 +98,12 @@ func (k *recording) open(a *session.Session, s *settings.Settings) (*record.Reco
 	return r, nil
 }
 
-// newProxy returns a proxy with these settings.
+func warnTo(a *session.Session) func(string) {
+	return func(warning string) { a.Log.Warn(warning) }
+}
+
 func newProxy(a *session.Session, s *settings.Settings, l *quota.Ledger, measured *metrics.Metrics, refused *refusals.Tally, budgets *proxy.Budgets, b bounds, keep *record.Recorder) (*proxy.Handler, error) {
-	keys, err := s.AllKeys()
-	if err != nil {
-		return nil, err
-	}
-	tokens, warnings, err := s.ProxyTokens()
-	for _, warning := range warnings {
-		a.Log.Warn(warning)
-	}
-	if err == nil {
-		err = s.NeedKeys(tokens, keys)
-	}
+	tokens, keys, err := s.Proxied(warnTo(a))
 	if err != nil {
 		return nil, err
 	}
@@ -132,14 +123,9 @@ func newProxy(a *session.Session, s *settings.Settings, l *quota.Ledger, measure
 	return h, err
 }
 
-// listenProxy adds the listener of the proxy to others.
-func listenProxy(ctx context.Context, a *session.Session, s *settings.Settings, h *proxy.Handler, others []beside) ([]beside, error) {
+func (ls *listeners) proxy(ctx context.Context, a *session.Session, s *settings.Settings, h *proxy.Handler) error {
 	l, err := listen(ctx, s, cmp.Or(s.ProxyListen, settings.ProxyListen), "ingestor proxy --proxy-listen 127.0.0.1:0")
-	if err != nil {
-		return others, err
-	}
-	fmt.Fprintf(a.Stdout, "proxy on %s://%s\n", s.Scheme(), l.Addr())
-	return append(others, beside{l, h.Serve}), nil
+	return ls.add(a, l, err, h.Serve, "proxy on "+s.Scheme()+"://%s")
 }
 
 func runProxy(a *session.Session, cmd *cobra.Command, keep *recording) error {
@@ -170,13 +156,14 @@ func serveProxy(ctx context.Context, a *session.Session, s *settings.Settings, l
 	if err != nil {
 		return err
 	}
-	served, err := listenProxy(ctx, a, s, h, nil)
-	if err != nil {
+	var opened listeners
+	defer func() { err = errors.Join(err, opened.close()) }()
+	if err := opened.proxy(ctx, a, s, h); err != nil {
 		return err
 	}
 	probes := web.NewProbes(l, &web.Options{Clock: a.Clock, Log: a.Log, Metrics: measured, Hosts: s.Hosts})
-	if served, err = listenProbes(ctx, a, s, probes, served, "ingestor proxy"); err != nil {
-		return errors.Join(err, closeAll(served))
+	if err := opened.probes(ctx, a, s, probes, "ingestor proxy"); err != nil {
+		return err
 	}
 	defer hangups.Reload(ctx, a, s, true, func(_ context.Context, next *settings.Settings) error {
 		update, err := reloadedProxy(a, h, s, next)
@@ -188,7 +175,7 @@ func serveProxy(ctx context.Context, a *session.Session, s *settings.Settings, l
 		}
 		return err
 	})()
-	return serveAll(ctx, a, measured, served)
+	return opened.serve(ctx, a, measured)
 }
 
 // sameKeys returns an error if the keys of a proxy that runs with the old settings are others
@@ -214,19 +201,7 @@ func reloadedProxy(a *session.Session, h *proxy.Handler, old, next *settings.Set
 	if err := sameKeys(next, old); err != nil {
 		return nil, err
 	}
-	tokens, warnings, err := next.ProxyTokens()
-	for _, warning := range warnings {
-		a.Log.Warn(warning)
-	}
-	if err == nil {
-		err = proxy.Check(tokens, next.Book)
-	}
-	if err == nil {
-		var keys map[string]meter.KeySource
-		if keys, err = next.AllKeys(); err == nil {
-			err = next.NeedKeys(tokens, keys)
-		}
-	}
+	tokens, _, err := next.Proxied(warnTo(a))
 	return func() { h.Update(tokens) }, err
 }
 

@@ -125,18 +125,19 @@ func serveAPI(a *session.Session, cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	others, err := besides(ctx, a, s, server)
-	if err != nil {
-		return errors.Join(err, l.Close())
+	opened := listeners{{l, server.Serve}}
+	defer func() { err = errors.Join(err, opened.close()) }()
+	if err := opened.besides(ctx, a, s, server); err != nil {
+		return err
 	}
 	proxied := func(*settings.Settings) (func(), error) { return func() {}, nil }
 	if s.ProxyListen != "" {
 		h, err := newProxy(a, s, src.Ledger, measured, refused, budgets, bounds, nil)
 		if err == nil {
-			others, err = listenProxy(ctx, a, s, h, others)
+			err = opened.proxy(ctx, a, s, h)
 		}
 		if err != nil {
-			return errors.Join(err, closeAll(others), l.Close())
+			return err
 		}
 		proxied = func(next *settings.Settings) (func(), error) { return reloadedProxy(a, h, s, next) }
 	}
@@ -144,7 +145,7 @@ func serveAPI(a *session.Session, cmd *cobra.Command) (err error) {
 	clock := a.Clock
 	if shared, is := src.Catalog.(*pgcatalog.Catalog); is { // the clock of those who tell, too
 		if clock, err = fleet.NewClock(ctx, shared); err != nil {
-			return errors.Join(session.UnopenedDatabase(err), closeAll(others), l.Close())
+			return session.UnopenedDatabase(err)
 		}
 	}
 	facts := verdict.NewReader(&verdict.Options{Clock: clock, MaxAge: s.MaxAge, Writes: true, Folders: s.Folders()})
@@ -175,7 +176,7 @@ func serveAPI(a *session.Session, cmd *cobra.Command) (err error) {
 		}
 		return err
 	})()
-	return serveAll(ctx, a, measured, append(others, beside{l, server.Serve}))
+	return opened.serve(ctx, a, measured)
 }
 
 // beside is a listener beside that of the server: for probes, or for Envoy.
@@ -184,45 +185,64 @@ type beside struct {
 	serve func(ctx, abort context.Context, l net.Listener) error
 }
 
+// listeners are the open listeners of a process. If nothing serves them, close closes them.
+type listeners []beside
+
+// add adds a listener, unless it could not be opened, and tells where it is. Tell has a verb for that.
+func (ls *listeners) add(a *session.Session, l net.Listener, err error, serve func(ctx, abort context.Context, l net.Listener) error, tell string) error {
+	if err == nil {
+		*ls = append(*ls, beside{l, serve})
+		fmt.Fprintf(a.Stdout, tell+"\n", l.Addr())
+	}
+	return err
+}
+
+func (ls *listeners) close() (err error) {
+	for _, one := range *ls {
+		err = errors.Join(err, one.Close())
+	}
+	return err
+}
+
 // besides opens the other listeners that the settings name.
-func besides(ctx context.Context, a *session.Session, s *settings.Settings, server *web.Server) (all []beside, err error) {
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, closeAll(all))
-		}
-	}()
-	if all, err = listenProbes(ctx, a, s, server, all, "ingestor serve"); err != nil {
-		return all, err
+func (ls *listeners) besides(ctx context.Context, a *session.Session, s *settings.Settings, server *web.Server) error {
+	if err := ls.probes(ctx, a, s, server, "ingestor serve"); err != nil {
+		return err
 	}
 	if s.Socket != "" {
 		l, err := listenSocket(ctx, s.Socket)
-		if err != nil {
-			return all, err
+		if err := ls.add(a, l, err, server.ServeSocket, "ingestor quota on %s"); err != nil {
+			return err
 		}
-		all = append(all, beside{l, server.ServeSocket})
-		fmt.Fprintf(a.Stdout, "ingestor quota on %s\n", s.Socket)
 	}
 	if s.EnvoyListen != "" {
 		l, err := listen(ctx, s, s.EnvoyListen, "ingestor serve --envoy-listen 127.0.0.1:0")
-		if err != nil {
-			return all, err
+		if err := ls.add(a, l, err, server.ServeEnvoy, "Envoy's rate limit service on %s"); err != nil {
+			return err
 		}
-		all = append(all, beside{l, server.ServeEnvoy})
-		fmt.Fprintf(a.Stdout, "Envoy's rate limit service on %s\n", l.Addr())
 	}
-	if s.RiverListen != "" {
-		ui, err := url.Parse(s.RiverUI)
-		if err != nil {
-			return all, console.Config(err)
-		}
-		l, err := listen(ctx, s, s.RiverListen, "ingestor serve --river-listen 127.0.0.1:0")
-		if err != nil {
-			return all, err
-		}
-		all = append(all, beside{l, server.ServeRiver(ui)})
-		fmt.Fprintf(a.Stdout, "River's pages on %s://%s\n", s.Scheme(), l.Addr())
+	if s.RiverListen == "" {
+		return nil
 	}
-	return all, nil
+	ui, err := url.Parse(s.RiverUI)
+	if err != nil {
+		return console.Config(err)
+	}
+	l, err := listen(ctx, s, s.RiverListen, "ingestor serve --river-listen 127.0.0.1:0")
+	return ls.add(a, l, err, server.ServeRiver(ui), "River's pages on "+s.Scheme()+"://%s")
+}
+
+// probes opens the listener of probes, if the settings name one.
+func (ls *listeners) probes(ctx context.Context, a *session.Session, s *settings.Settings, server *web.Server, command string) error {
+	if s.ProbeListen == "" {
+		return nil
+	}
+	var how net.ListenConfig
+	l, err := how.Listen(ctx, "tcp", s.ProbeListen)
+	if err != nil {
+		return console.CannotListen(err, command+" --probe-listen 127.0.0.1:0")
+	}
+	return ls.add(a, l, nil, server.ServeProbes, "probes on http://%s")
 }
 
 // listenSocket listens on a Unix socket that the group of this process may use. It takes the place of
@@ -253,29 +273,10 @@ func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 	return l, nil
 }
 
-// listenProbes adds the listener of probes to others, if the settings name one.
-func listenProbes(ctx context.Context, a *session.Session, s *settings.Settings, server *web.Server, others []beside, command string) ([]beside, error) {
-	if s.ProbeListen == "" {
-		return others, nil
-	}
-	var how net.ListenConfig
-	l, err := how.Listen(ctx, "tcp", s.ProbeListen)
-	if err != nil {
-		return others, console.CannotListen(err, command+" --probe-listen 127.0.0.1:0")
-	}
-	fmt.Fprintf(a.Stdout, "probes on http://%s\n", l.Addr())
-	return append(others, beside{l, server.ServeProbes}), nil
-}
-
-func closeAll(all []beside) (err error) {
-	for _, one := range all {
-		err = errors.Join(err, one.Close())
-	}
-	return err
-}
-
-// serveAll serves from all listeners. If one ends, so do the others.
-func serveAll(ctx context.Context, a *session.Session, measured *metrics.Metrics, all []beside) error {
+// serve serves from all listeners. If one ends, so do the others.
+func (ls *listeners) serve(ctx context.Context, a *session.Session, measured *metrics.Metrics) error {
+	all := *ls
+	*ls = nil
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	complaints := guard.NewComplaints(cmp.Or[quota.Clock](a.Clock, quota.SystemClock{}))
@@ -293,7 +294,6 @@ func serveAll(ctx context.Context, a *session.Session, measured *metrics.Metrics
 	return failed
 }
 
-// newServer returns a server with these settings.
 func newServer(a *session.Session, s *settings.Settings, src web.Sources, measured *metrics.Metrics, refused *refusals.Tally, budgets *proxy.Budgets, b bounds) (*web.Server, error) {
 	proxies, err := s.Proxies()
 	if err != nil {
@@ -330,10 +330,7 @@ func openSources(ctx context.Context, a *session.Session, s *settings.Settings, 
 		return nil, err
 	}
 	return func(s *settings.Settings) (web.Sources, error) {
-		tokens, warnings, err := s.CallerTokens()
-		for _, warning := range warnings {
-			a.Log.Warn(warning)
-		}
+		tokens, err := s.CallerTokens(warnTo(a))
 		runner := ingest.NewRunner(&s.Config, l, c, nil, nil, &ingest.Options{Clock: a.Clock, Log: a.Log})
 		src := view.Sources{Ledger: l, Catalog: c, Runner: runner, Jobs: s.List()}
 		if board != nil { // else src.Fleet would not be nil
@@ -422,7 +419,6 @@ type accepting struct {
 	failed func(error)
 }
 
-// Accept implements [net.Listener].
 func (w accepting) Accept() (net.Conn, error) {
 	c, err := w.Listener.Accept()
 	if err != nil && !errors.Is(err, net.ErrClosed) {
@@ -431,7 +427,6 @@ func (w accepting) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// telling returns the listener with its errors logged.
 func telling(a *session.Session, l net.Listener, measured *metrics.Metrics, complaints *guard.Complaints) net.Listener {
 	return accepting{l, func(err error) {
 		measured.AcceptFailed()

@@ -59,7 +59,6 @@ type redirected struct {
 	base http.RoundTripper
 }
 
-// RoundTrip implements [http.RoundTripper].
 func (r *redirected) RoundTrip(req *http.Request) (*http.Response, error) {
 	if m := r.book.Match(req.Method, req.URL.Host, req.URL.EscapedPath()); m.Upstream != nil && m.Upstream.Name == settings.Metered {
 		req = req.Clone(req.Context())
@@ -78,7 +77,6 @@ type discreet struct {
 // maxErrorBody is how much of an error response is read.
 const maxErrorBody = 1 << 20
 
-// RoundTrip implements [http.RoundTripper].
 func (d *discreet) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := d.base.RoundTrip(req)
 	key := req.Header.Get(d.header)
@@ -105,7 +103,6 @@ func (d *discreet) RoundTrip(req *http.Request) (*http.Response, error) {
 // be a key, or a part of one.
 type standardLog struct{ to *slog.Logger }
 
-// redirectStandardLog redirects Go's standard logger.
 func redirectStandardLog(to *slog.Logger) {
 	log.SetFlags(0)
 	log.SetOutput(&standardLog{to})
@@ -113,7 +110,6 @@ func redirectStandardLog(to *slog.Logger) {
 
 var quotedText = regexp.MustCompile(`"(?:[^"\\]|\\.)*(?:"|$)`)
 
-// Write implements [io.Writer].
 func (l *standardLog) Write(line []byte) (int, error) {
 	l.to.Info(quotedText.ReplaceAllString(strings.TrimSpace(string(line)), "(hidden)"))
 	return len(line), nil

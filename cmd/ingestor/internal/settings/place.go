@@ -103,7 +103,6 @@ func scan(n *strictyaml.Node, t reflect.Type) (any, error) {
 	return nil, errors.New(wanted(t))
 }
 
-// list returns the values of a list.
 func (s *Settings) list(n *strictyaml.Node, key string, t reflect.Type) (any, error) {
 	all := []any{}
 	for _, item := range n.Items {
@@ -155,7 +154,6 @@ func unknownField(t reflect.Type, key string) string {
 	return fmt.Sprintf("unknown field %q%s\nTo list the fields: ingestor config schema", key, meant)
 }
 
-// fieldOf returns the field of a key.
 func fieldOf(t reflect.Type, key string) (reflect.StructField, bool) {
 	if t.Kind() == reflect.Map {
 		return reflect.StructField{Type: t.Elem()}, true

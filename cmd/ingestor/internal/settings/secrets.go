@@ -79,7 +79,6 @@ var (
 	ErrCallerName = errors.New("a name has up to 40 lower-case letters, digits, - and _")
 )
 
-// checkCallers checks the callers that have tokens of their own.
 func (s *Settings) checkCallers() (faults faults) {
 	for _, name := range slices.Sorted(maps.Keys(s.Tokens)) {
 		path := "tokens." + name
@@ -99,47 +98,43 @@ func (s *Settings) checkCallers() (faults faults) {
 }
 
 // CallerTokens returns the tokens of those who may reserve over HTTP. Without one, nobody can.
-func (s *Settings) CallerTokens() (all []*access.Token, warnings []string, err error) {
+func (s *Settings) CallerTokens(warn func(string)) (all []*access.Token, err error) {
 	text := os.Getenv(TokenVariable)
 	switch {
 	case text != "":
 		all, err = addToken(all, TokenVariable, "", text, nil)
 	case s.TokenFile != "":
-		all, warnings, err = readToken(all, "token_file", "", s.TokenFile, nil)
+		all, err = readToken(all, "token_file", "", s.TokenFile, nil, warn)
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	grants := s.Grants()
 	for _, name := range slices.Sorted(maps.Keys(s.Tokens)) {
 		if s.Tokens[name].OnlyCalls() {
 			continue
 		}
-		var more []string
-		if all, more, err = readToken(all, "tokens."+name, name, s.Tokens[name].File, s.Tokens[name].Rights); err != nil {
-			return nil, nil, err
+		if all, err = readToken(all, "tokens."+name, name, s.Tokens[name].File, s.Tokens[name].Rights, warn); err != nil {
+			return nil, err
 		}
 		last := &all[len(all)-1]
 		*last = (*last).Bound(grants[name])
-		warnings = append(warnings, more...)
 	}
-	return all, warnings, nil
+	return all, nil
 }
 
-// readToken adds the token of a file.
-func readToken(all []*access.Token, setting, name, path string, rights []access.Right) (_ []*access.Token, warnings []string, err error) {
+func readToken(all []*access.Token, setting, name, path string, rights []access.Right, warn func(string)) ([]*access.Token, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, console.Config(fmt.Errorf("%s: there is no %s\nTo create one: ingestor token new FILE", setting, path))
+		return nil, console.Config(fmt.Errorf("%s: there is no %s\nTo create one: ingestor token new FILE", setting, path))
 	}
 	if err != nil {
-		return nil, nil, console.Config(fmt.Errorf("%s: %w", setting, err))
+		return nil, console.Config(fmt.Errorf("%s: %w", setting, err))
 	}
 	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
-		warnings = append(warnings, fmt.Sprintf("other users can read %s\nTo prevent that: chmod 600 %[1]s", path))
+		warn(fmt.Sprintf("other users can read %s\nTo prevent that: chmod 600 %[1]s", path))
 	}
-	all, err = addToken(all, setting+": "+path, name, string(text), rights)
-	return all, warnings, err
+	return addToken(all, setting+": "+path, name, string(text), rights)
 }
 
 // addToken adds a token after checking it. White space around it is ignored. Without

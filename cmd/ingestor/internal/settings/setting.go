@@ -42,7 +42,6 @@ const (
 	ForCounts  group = "counts"  // Google's own count: run, serve and reconcile
 )
 
-// groupOf returns the group of the settings of a struct.
 func groupOf(t reflect.Type) group {
 	switch t {
 	case reflect.TypeFor[Serving](), reflect.TypeFor[Proxying]():
@@ -77,7 +76,6 @@ func settingsOf(t reflect.Type) (all []*Setting) {
 	return all
 }
 
-// yamlName is the name of a field in the file.
 func yamlName(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 	return name
@@ -166,7 +164,6 @@ func AddFlags(cmd *cobra.Command, flags *pflag.FlagSet, of group, without ...str
 	}
 }
 
-// unknownVariables refuses variables that no setting has.
 func unknownVariables() error {
 	known := []string{"INGESTOR_CONFIG", TokenVariable}
 	for _, set := range AllSettings {

@@ -171,14 +171,15 @@ func writeFindings(s *console.Sheet, all []finding) {
 
 // checkToken checks the tokens for clients that reserve over HTTP.
 func checkToken(f *findings, s *settings.Settings) {
-	tokens, warnings, err := s.CallerTokens()
-	for _, warning := range warnings {
+	warned := false
+	tokens, err := s.CallerTokens(func(warning string) {
 		f.warn("token", "%s", warning)
-	}
+		warned = true
+	})
 	switch {
 	case err != nil:
 		f.fault("token", err)
-	case len(tokens) > 0 && len(warnings) == 0:
+	case len(tokens) > 0 && !warned:
 		f.ok("token", "clients that present it can reserve over HTTP at ingestor serve")
 	}
 }
@@ -337,9 +338,7 @@ func checkFiles(f *findings, s *settings.Settings) {
 	paths = slices.DeleteFunc(paths, func(path string) bool { return path == "" })
 	for _, path := range paths {
 		for _, file := range []string{path, path + "-wal", path + "-shm"} {
-			if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o077 != 0 {
-				f.warn("file", "other users can read %s\nTo prevent that: chmod 600 %s", file, shell.Quote(file))
-			}
+			f.private("file", file)
 		}
 	}
 }
@@ -369,21 +368,20 @@ func checkKeys(ctx context.Context, f *findings, s *settings.Settings) {
 			continue
 		}
 		f.ok("key", "%s has one, %s", name, from)
-		f.private(path)
+		f.private("key", path)
 	}
 }
 
-// private warns of a key that other users can read.
-func (f *findings) private(path string) {
+// private warns of a file that other users can read.
+func (f *findings) private(what, path string) {
 	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
-		f.warn("key", "other users can read %s\nTo prevent that: chmod 600 %s", path, shell.Quote(path))
+		f.warn(what, "other users can read %s\nTo prevent that: chmod 600 %s", path, shell.Quote(path))
 	}
 }
 
 // someVideo is a video that has existed since 2005.
 const someVideo = "jNQXAC9IVRw"
 
-// call makes one call of the upstream.
 func (f *findings) call(ctx context.Context, a *session.Session, s *settings.Settings, l *quota.Ledger) {
 	if s.Book.Upstreams[settings.Metered] == nil {
 		f.fault("call", console.Config(fmt.Errorf("--call asks %s for a video, and the price book %s does not have that upstream", settings.Metered, s.Costs)))

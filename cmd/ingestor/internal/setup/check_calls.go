@@ -37,15 +37,12 @@ func checkProxied(ctx context.Context, f *findings, s *settings.Settings) {
 			continue
 		}
 		f.ok("key", "%s has one, from %s", name, s.Keys[name].File)
-		f.private(s.Keys[name].File)
+		f.private("key", s.Keys[name].File)
 	}
 	if s.ProxyListen == "" && len(s.Grants()) == 0 {
 		return
 	}
-	tokens, warnings, err := s.ProxyTokens()
-	for _, warning := range warnings {
-		f.warn("proxy", "%s", warning)
-	}
+	tokens, err := s.ProxyTokens(func(warning string) { f.warn("proxy", "%s", warning) })
 	if err == nil {
 		if err = proxy.Check(tokens, s.Book); err != nil {
 			err = console.Config(err)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"text/template"
 
 	"github.com/spf13/cobra"
 
@@ -20,6 +21,11 @@ import (
 //
 //go:embed ingestor.yaml
 var Initial []byte
+
+// starting is what init writes to standard output.
+//
+//go:embed starting.txt
+var starting string
 
 func InitCommand(a *session.Session) *cobra.Command {
 	var dir string
@@ -74,11 +80,14 @@ func initialise(a *session.Session, dir string, force bool) error {
 		program = console.Installed()
 	}
 	line := shell.Quote(program) + " run --once --due --quiet --config " + shell.Quote(path)
-	fmt.Fprintf(a.Stdout, starting, path, console.Self(), shell.Quote(path), strings.ReplaceAll(line, "%", `\%`), inUnit(program), inUnit(path), schemaPath)
+	install := "" // where go install writes the program, if go run has started it
 	if console.Self() == console.FromSource {
-		fmt.Fprintf(a.Stdout, installFirst, program)
+		install = program
 	}
-	return nil
+	return template.Must(template.New("starting").Parse(starting)).Execute(a.Stdout, map[string]string{
+		"Config": path, "Schema": schemaPath, "Self": console.Self(), "QuotedConfig": shell.Quote(path), "Install": install,
+		"CronLine": strings.ReplaceAll(line, "%", `\%`), "UnitProgram": inUnit(program), "UnitConfig": inUnit(path),
+	})
 }
 
 // WriteWhole writes a file in one step. No reader sees half of it.
@@ -120,68 +129,6 @@ func WriteWhole(path string, text []byte, force bool) (err error) {
 func inUnit(path string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%", "$", "$$").Replace(path) + `"`
 }
-
-// installFirst is the hint for a program that was started with go run.
-const installFirst = `
-cron and systemd need the program itself. This installs it as %s:
-
-  go install ./cmd/ingestor
-`
-
-// starting is the output of init. Its arguments are the path of the configuration, the
-// program and that path for a shell, the line for cron, the program and that path for
-// systemd, and the path of the schema.
-const starting = `Wrote %[1]s
-Wrote %[7]s
-
-Try it:
-  export YOUTUBE_API_KEY=...   (or set key_file in the configuration)
-  %[2]s check --config %[3]s
-  %[2]s run --once --config %[3]s
-
-Then choose one of these. With cron (crontab -e), which mails only problems:
-
-  # cron does not have YOUTUBE_API_KEY in its environment: use key_file
-  */15 * * * * %[4]s
-
-Or with systemd, as a daemon that resumes at the time the ledger named. It takes the key
-from key_file. To keep it running after you log out, run loginctl enable-linger:
-
-  # ~/.config/systemd/user/ingestor.service
-  [Unit]
-  Description=Fetch from the YouTube Data API inside its quota
-
-  [Service]
-  ExecStart=%[5]s run --config %[6]s
-  Restart=on-failure
-  RestartSec=30s
-  RestartPreventExitStatus=64 77 78
-  # it finishes the page under way
-  TimeoutStopSec=90s
-
-  [Install]
-  WantedBy=default.target
-
-Or with systemd, as a timer:
-
-  # ~/.config/systemd/user/ingestor.service
-  [Unit]
-  Description=Fetch from the YouTube Data API inside its quota
-
-  [Service]
-  Type=oneshot
-  ExecStart=%[5]s run --once --due --quiet --config %[6]s
-  # 75: deferred, or stopped. SIGTERM: stopped before the program could catch it
-  SuccessExitStatus=75 SIGTERM
-
-  # ~/.config/systemd/user/ingestor.timer
-  [Timer]
-  OnCalendar=*:0/15
-  Persistent=true
-
-  [Install]
-  WantedBy=timers.target
-`
 
 func VersionCommand(a *session.Session) *cobra.Command {
 	return a.WithOutput(&cobra.Command{

@@ -19,7 +19,6 @@ import (
 
 var _ ingest.Tracer = (*Traces)(nil)
 
-// Run implements [ingest.Tracer].
 func (t *Traces) Run(ctx context.Context, j *ingest.Job, scheduled time.Time) (context.Context, func(*ingest.Report)) {
 	ctx, s := t.span(ctx, "run", trace.SpanKindInternal, attribute.String(spans.AttrJob, j.Name))
 	if !scheduled.IsZero() {
@@ -30,7 +29,6 @@ func (t *Traces) Run(ctx context.Context, j *ingest.Job, scheduled time.Time) (c
 	}
 }
 
-// Work implements [ingest.Tracer].
 func (t *Traces) Work(ctx context.Context, work, region string) (context.Context, func(*ingest.WorkReport)) {
 	ctx, s := t.span(ctx, "work", trace.SpanKindInternal, attribute.String(spans.AttrWork, work))
 	if region != "" {
@@ -85,7 +83,6 @@ type answer struct {
 	status int
 }
 
-// WriteHeader implements [http.ResponseWriter].
 func (a *answer) WriteHeader(status int) {
 	if a.status < http.StatusOK { // another status follows a 1xx
 		a.status = status

@@ -62,13 +62,8 @@ const patience = 3 * time.Second
 // nil. It also returns nil, with a warning in the log, if a variable is invalid: bad
 // settings for traces must not stop a run.
 func Start(ctx context.Context, o *Options) *Traces {
-	if o == nil {
-		o = &Options{}
-	}
-	log := o.Log
-	if log == nil {
-		log = slog.Default()
-	}
+	o = cmp.Or(o, &Options{})
+	log := cmp.Or(o.Log, slog.Default())
 	on, err := wanted()
 	if err != nil {
 		log.Warn("no traces are sent", "error", err)
@@ -162,7 +157,6 @@ type patient struct {
 	warned sync.Once
 }
 
-// ExportSpans implements [sdk.SpanExporter].
 func (p *patient) ExportSpans(ctx context.Context, batch []sdk.ReadOnlySpan) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

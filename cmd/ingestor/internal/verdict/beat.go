@@ -114,7 +114,7 @@ func (s *State) silence() []Sentence {
 		}
 		var last time.Time
 		for i := range s.Fleet.Daemons {
-			last = latest(last, s.Fleet.Daemons[i].SeenAt)
+			last = Later(last, s.Fleet.Daemons[i].SeenAt)
 		}
 		if s.ranSince(last) {
 			return nil
@@ -150,9 +150,5 @@ func (s *State) ranSince(t time.Time) bool {
 	return slices.ContainsFunc(s.Jobs, func(j *Job) bool { return j.Last != nil && j.Last.Scheduled.After(t.Add(silent)) })
 }
 
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
+// Later returns the later one of two times.
+func Later(a, b time.Time) time.Time { return slices.MaxFunc([]time.Time{a, b}, time.Time.Compare) }

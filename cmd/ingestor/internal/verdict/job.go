@@ -76,7 +76,6 @@ func (s *State) newJob(j *ingest.Job) *Job {
 	return n
 }
 
-// method finds a method in the price book.
 func (s *State) method(name string) (*book.Upstream, *book.Method) {
 	for _, u := range slices.Sorted(maps.Keys(s.Book.Upstreams)) {
 		if m := s.Book.Upstreams[u].Methods[name]; m != nil {

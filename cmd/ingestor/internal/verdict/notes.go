@@ -146,14 +146,13 @@ func (s *State) notesOf(j *Job, v *Verdict) (all []Note) {
 
 // due says when a job was due that has not run: how often since its last run, if more than once.
 func (s *State) due(j *Job) Sentence {
-	since := latest(j.Last.StartedAt, j.Last.Scheduled)
+	since := Later(j.Last.StartedAt, j.Last.Scheduled)
 	if skips := j.Skips(since, s.Now); skips.Times > 1 {
 		return Say(" was due ", Count(int64(skips.Times), "time"), " since ", s.Moment(skips.First))
 	}
 	return Say(" was due at ", s.Moment(j.Missed))
 }
 
-// failed names the failed work of a run.
 func failed(r *catalog.RunRecord) string {
 	var names []string
 	for _, w := range r.Work {

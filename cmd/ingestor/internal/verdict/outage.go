@@ -22,7 +22,6 @@ func (s *State) Lost() Sentence {
 	return Say("The ledger cannot be reached")
 }
 
-// remedy says what to do about it.
 func (s *State) remedy() Sentence {
 	var forgotten *quota.ForgottenError
 	switch {
@@ -47,7 +46,6 @@ func (d Disk) String() string {
 	return "The disk of " + d.Folder + " has only " + view.Number(d.Left>>20) + " MiB left"
 }
 
-// noCatalog says what is wrong with the catalog, and what to do.
 func (s *State) noCatalog() []Sentence {
 	if s.Unread != nil {
 		return []Sentence{Say("The catalog cannot be read, so runs and regions are missing"), Say("To look for damage: ingestor doctor")}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/access"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
-
 	"github.com/headroom-quota/headroom/quota"
 )
 

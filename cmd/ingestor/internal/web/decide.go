@@ -16,7 +16,6 @@ import (
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/access"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
-
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
@@ -150,14 +149,14 @@ func (s *Server) decide(ctx context.Context, by *access.Token, call *quota.Call)
 		}
 		if call.ID != "" { // a caller that hangs up may ask for the grant again, which costs nothing then
 			var done context.CancelFunc
-			ctx, done = context.WithTimeout(context.WithoutCancel(ctx), s.timeouts.Query)
+			ctx, done = context.WithTimeout(context.WithoutCancel(ctx), s.o.Timeouts.Query)
 			defer done()
 		}
 	}
-	ended := s.tracer.Reserve(ctx)
+	ended := s.o.Tracer.Reserve(ctx)
 	granted, err := ledger.Reserve(ctx, *call)
 	ended(granted, err)
-	s.refused.Add(by.Name(), err)
+	s.o.Refused.Add(by.Name(), err)
 	if b != nil {
 		if err == nil && !granted.Repeat {
 			for _, n := range granted.Charges() {
@@ -169,7 +168,6 @@ func (s *Server) decide(ctx context.Context, by *access.Token, call *quota.Call)
 	return granted, err
 }
 
-// rightFor returns the right that a call needs.
 func rightFor(call *quota.Call) access.Right {
 	if call.Family != "" {
 		return access.Limits
@@ -248,7 +246,6 @@ func (s *Server) refusal(r *http.Request) (any, error) {
 // seconds are a time to wait, as JSON has it.
 type seconds time.Duration
 
-// UnmarshalJSON implements [json.Unmarshaler].
 func (s *seconds) UnmarshalJSON(text []byte) error {
 	var n float64
 	if err := json.Unmarshal(text, &n); err != nil {
@@ -310,7 +307,6 @@ func receipt(granted *quota.Reservation, charges quota.Units) string {
 	return token + "." + strings.Join(slices.Sorted(maps.Keys(charges)), ".")
 }
 
-// pools returns the state of the pools.
 func (s *Server) pools(r *http.Request) (any, error) {
 	q := read(r)
 	ledger := s.current().Ledger

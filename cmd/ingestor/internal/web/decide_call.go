@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
-
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -71,7 +70,6 @@ func (w *wanted) check() error {
 	return nil
 }
 
-// complete fills in the call.
 func (w *wanted) complete() error {
 	c := &w.call
 	c.Charges, c.Outage = quota.Units(w.charges), quota.Policy(w.outage)
@@ -113,4 +111,26 @@ func orNone(names []string) string {
 		return "none"
 	}
 	return strings.Join(names, " and ")
+}
+
+type settlement struct {
+	ID      string `json:"id"`
+	Back    int64  `json:"back"`
+	Left    int64  `json:"left"`
+	Charged int64  `json:"charged"`
+	Repeat  bool   `json:"repeat"` // it was settled before, with this result
+}
+
+func settlementOf(t *quota.Token, s quota.Settlement) settlement {
+	return settlement{problem.OwnID(t.ID), s.Back, s.Left, s.Charged, s.Repeat}
+}
+
+func grantOf(granted *quota.Reservation) *problem.Verdict {
+	v := problem.VerdictOf(&granted.Verdict)
+	v.Charges = granted.Charges()
+	if n, has := granted.Bill(); has {
+		v.Bill = &n
+	}
+	v.Token = receipt(granted, v.Charges)
+	return v
 }

@@ -13,7 +13,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
-
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -77,7 +76,6 @@ func readFields(object []byte, fields []field) error {
 	return nil
 }
 
-// readField decodes the value of a field.
 func readField(name string, value []byte, into any) error {
 	if string(value) == "null" {
 		return fmt.Errorf("%s is null; leave it out instead", name)
@@ -190,7 +188,6 @@ func place(text []byte, offset int64) string {
 // unitsByPool is an object of whole numbers.
 type unitsByPool map[string]int64
 
-// UnmarshalJSON implements [json.Unmarshaler].
 func (u *unitsByPool) UnmarshalJSON(text []byte) error {
 	if !bytes.HasPrefix(text, []byte("{")) {
 		return errors.New(`it must be an object of whole numbers, such as {"units": 5}`)
@@ -213,7 +210,6 @@ type settledUnits struct {
 	all unitsByPool
 }
 
-// UnmarshalJSON implements [json.Unmarshaler].
 func (u *settledUnits) UnmarshalJSON(text []byte) error {
 	if bytes.HasPrefix(text, []byte("{")) {
 		return u.all.UnmarshalJSON(text)

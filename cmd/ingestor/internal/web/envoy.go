@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -9,9 +10,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/headroom-quota/headroom/cmd/ingestor/internal/access"
-	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
-
+	entries "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -22,8 +21,14 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/access"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/guard"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/window"
 )
 
 // ServeEnvoy serves Envoy's rate limit service over gRPC from a listener, until ctx ends.
@@ -33,8 +38,8 @@ import (
 func (s *Server) ServeEnvoy(ctx, abort context.Context, l net.Listener) error {
 	server := grpc.NewServer(
 		grpc.UnaryInterceptor(s.unaryCall), grpc.StreamInterceptor(s.streamCall),
-		grpc.MaxRecvMsgSize(maxBody), grpc.MaxConcurrentStreams(maxCalls), grpc.ConnectionTimeout(s.timeouts.Header),
-		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 10 * s.timeouts.Idle}),
+		grpc.MaxRecvMsgSize(maxBody), grpc.MaxConcurrentStreams(maxCalls), grpc.ConnectionTimeout(s.o.Timeouts.Header),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 10 * s.o.Timeouts.Idle}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}), // proxies ping idle connections
 	)
 	rls.RegisterRateLimitServiceServer(server, envoy{s})
@@ -52,7 +57,7 @@ func (s *Server) ServeEnvoy(ctx, abort context.Context, l net.Listener) error {
 	case <-ctx.Done():
 	}
 	healthy.Shutdown()
-	grace, cancel := context.WithTimeout(abort, s.timeouts.Stop)
+	grace, cancel := context.WithTimeout(abort, s.o.Timeouts.Stop)
 	defer cancel()
 	defer context.AfterFunc(grace, server.Stop)()
 	server.GracefulStop()
@@ -70,7 +75,7 @@ func (s *Server) unaryCall(ctx context.Context, req any, info *grpc.UnaryServerI
 	if ctx, err = s.authenticatedCall(ctx, info.FullMethod); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.timeouts.Query)
+	ctx, cancel := context.WithTimeout(ctx, s.o.Timeouts.Query)
 	defer cancel()
 	return handler(ctx, req)
 }
@@ -83,10 +88,9 @@ func (s *Server) streamCall(srv any, stream grpc.ServerStream, info *grpc.Stream
 	return handler(srv, stream)
 }
 
-// recoverCall turns a panic into an error.
 func (s *Server) recoverCall(method string, err *error) {
 	if p := recover(); p != nil {
-		s.log.Error("answer a gRPC call", "method", method, "panic", p, "stack", string(debug.Stack()))
+		s.o.Log.Error("answer a gRPC call", "method", method, "panic", p, "stack", string(debug.Stack()))
 		*err = status.Error(codes.Internal, "internal error; the server's log has the details")
 	}
 }
@@ -129,7 +133,7 @@ func (s *Server) callError(method string, err error) error {
 	}
 	if p.Status >= http.StatusInternalServerError {
 		if due, skipped := s.complaints.Due(method); due {
-			s.log.Error("answer a gRPC call", "method", method, "code", code, "skipped", skipped, "error", err)
+			s.o.Log.Error("answer a gRPC call", "method", method, "code", code, "skipped", skipped, "error", err)
 		}
 	}
 	return status.Error(code, p.Error())
@@ -141,7 +145,6 @@ type counted struct {
 	crowd *guard.Crowd
 }
 
-// Accept implements [net.Listener].
 func (l counted) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err != nil {
@@ -157,7 +160,6 @@ type countedConn struct {
 	crowd *guard.Crowd
 }
 
-// Close implements [net.Conn].
 func (c countedConn) Close() error {
 	c.crowd.Track(c.Conn, http.StateClosed)
 	return c.Conn.Close()
@@ -175,3 +177,149 @@ type countedAddr struct {
 
 // clamp returns a number for a field of 32 bits.
 func clamp(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
+
+// envoy answers Envoy's rate limit service, by the same code as /v1/reserve.
+type envoy struct{ *Server }
+
+// ShouldRateLimit takes the units of each descriptor, in order and apart from the others.
+// Descriptors that the price book does not have are not limited.
+func (e envoy) ShouldRateLimit(ctx context.Context, r *rls.RateLimitRequest) (*rls.RateLimitResponse, error) {
+	switch n := len(r.GetDescriptors()); {
+	case r.GetDomain() == "":
+		return nil, status.Error(codes.InvalidArgument, "the domain is empty")
+	case n == 0 || n > maxCalls:
+		return nil, status.Errorf(codes.InvalidArgument, "send 1 to %d descriptors, not %d", maxCalls, n)
+	}
+	answer := &rls.RateLimitResponse{OverallCode: rls.RateLimitResponse_OK}
+	for i, d := range r.GetDescriptors() {
+		one, err := e.limit(ctx, r, d)
+		if err != nil {
+			return nil, e.callError(rls.RateLimitService_ShouldRateLimit_FullMethodName, err)
+		}
+		if one.GetCode() == rls.RateLimitResponse_OVER_LIMIT {
+			answer.OverallCode = rls.RateLimitResponse_OVER_LIMIT
+		}
+		answer.Statuses = append(answer.Statuses, one)
+		if ctx.Err() != nil && i+1 < len(r.GetDescriptors()) {
+			return nil, status.FromContextError(ctx.Err()).Err()
+		}
+	}
+	return answer, nil
+}
+
+func (e envoy) limit(ctx context.Context, r *rls.RateLimitRequest, d *entries.RateLimitDescriptor) (*rls.RateLimitResponse_DescriptorStatus, error) {
+	costs := e.current().Ledger.Book()
+	parts := make([]book.Entry, len(d.GetEntries()))
+	for i, part := range d.GetEntries() {
+		parts[i] = book.Entry{Key: part.GetKey(), Value: part.GetValue()}
+	}
+	open := &rls.RateLimitResponse_DescriptorStatus{Code: rls.RateLimitResponse_OK}
+	meant, key := costs.Describes(r.GetDomain(), parts)
+	if meant == nil {
+		return open, nil
+	}
+	units := int64(max(r.GetHitsAddend(), 1))
+	if d.GetHitsAddend() != nil {
+		units = int64(min(d.GetHitsAddend().GetValue(), window.MaxUnits))
+	}
+	if d.GetIsNegativeHits() {
+		return nil, problem.BadInput("is_negative_hits is not supported: units are given back by /v1/settle")
+	}
+	if d.GetLimit() != nil {
+		if due, skipped := e.complaints.Due("limits in descriptors"); due {
+			e.o.Log.Warn("a descriptor names a limit of its own; it is ignored, and that of the price book holds", "domain", r.GetDomain(), "skipped", skipped)
+		}
+	}
+	verdict, err := e.take(ctx, costs, meant, key, units)
+	var refused *quota.RefusedError
+	var impossible *quota.ImpossibleError
+	switch {
+	case err == nil:
+		return statusOf(costs, meant, &verdict), nil
+	case errors.As(err, &refused):
+		return statusOf(costs, meant, &refused.Verdict), nil
+	case errors.As(err, &impossible):
+		return statusOf(costs, meant, &quota.Verdict{Window: impossible.Window, Limit: impossible.Limit, Pool: impossible.Pool}), nil
+	}
+	if p, is := errors.AsType[*problem.Problem](err); is && p.Code == codeBudget {
+		return statusOf(costs, meant, &quota.Verdict{}), nil
+	}
+	return nil, problem.OfLedger(costs, err)
+}
+
+// take takes units. Of 0 it takes none, and answers whether there is one left: so gateways
+// check a request whose cost is known only afterwards.
+func (e envoy) take(ctx context.Context, costs *book.Book, d *book.Descriptor, key string, units int64) (quota.Verdict, error) {
+	by := ctx.Value(callerKey{}).(*access.Token)
+	call := callOf(costs, d, key, max(units, 1))
+	if units == 0 {
+		if err := e.mayCall(by, call); err != nil {
+			return quota.Verdict{}, err
+		}
+		v, err := e.current().Ledger.Check(ctx, *call)
+		v.Remaining++ // it was not taken
+		return v, err
+	}
+	granted, err := e.decide(ctx, by, call)
+	if err != nil {
+		return quota.Verdict{}, err
+	}
+	return granted.Verdict, nil
+}
+
+func callOf(costs *book.Book, d *book.Descriptor, key string, units int64) *quota.Call {
+	if d.Family != "" {
+		return &quota.Call{Family: d.Family, Key: key, Units: units}
+	}
+	c := &quota.Call{Upstream: d.Upstream, Account: d.Account, Charges: quota.Units{d.Pool: units}}
+	if key != "" && costs.Upstreams[d.Upstream].Pools[d.Pool].By != nil {
+		c.Keys = map[string]string{d.Pool: key}
+	}
+	return c
+}
+
+func statusOf(costs *book.Book, d *book.Descriptor, v *quota.Verdict) *rls.RateLimitResponse_DescriptorStatus {
+	answer := &rls.RateLimitResponse_DescriptorStatus{Code: rls.RateLimitResponse_OVER_LIMIT, LimitRemaining: clamp(v.Remaining)}
+	until := v.RetryAfter
+	if v.Allowed {
+		answer.Code, until = rls.RateLimitResponse_OK, max(v.ResetAt.Sub(v.At), 0)
+	}
+	if v.Window == "" { // it was admitted without an answer of the store
+		answer.LimitRemaining = 0
+		return answer
+	}
+	if until > 0 {
+		answer.DurationUntilReset = durationpb.New(until)
+	}
+	answer.CurrentLimit = &rls.RateLimitResponse_RateLimit{
+		Name: cmp.Or(d.Family, v.Pool.String()), RequestsPerUnit: clamp(v.Limit), Unit: unitOf(costs, d, v.Window),
+	}
+	return answer
+}
+
+// unitOf returns the unit of time of a window, if Envoy has a name for it.
+func unitOf(costs *book.Book, d *book.Descriptor, name string) rls.RateLimitResponse_RateLimit_Unit {
+	var windows []book.Window
+	if f := costs.Families[d.Family]; f != nil {
+		windows = f.Windows
+	} else if u := costs.Upstreams[d.Upstream]; u != nil && u.Pools[d.Pool] != nil {
+		windows = u.Pools[d.Pool].WindowsFor(d.Account)
+	}
+	for i := range windows {
+		if spec := windows[i].Spec; spec.String() == name {
+			return cmp.Or(unitsPer[spec.Per], unitsOf[spec.Period])
+		}
+	}
+	return rls.RateLimitResponse_RateLimit_UNKNOWN
+}
+
+var (
+	unitsPer = map[time.Duration]rls.RateLimitResponse_RateLimit_Unit{
+		time.Second: rls.RateLimitResponse_RateLimit_SECOND, time.Minute: rls.RateLimitResponse_RateLimit_MINUTE,
+		time.Hour: rls.RateLimitResponse_RateLimit_HOUR, 24 * time.Hour: rls.RateLimitResponse_RateLimit_DAY,
+	}
+	unitsOf = map[window.Period]rls.RateLimitResponse_RateLimit_Unit{
+		window.Minute: rls.RateLimitResponse_RateLimit_MINUTE, window.Hour: rls.RateLimitResponse_RateLimit_HOUR,
+		window.Day: rls.RateLimitResponse_RateLimit_DAY, window.Week: rls.RateLimitResponse_RateLimit_WEEK, window.Month: rls.RateLimitResponse_RateLimit_MONTH,
+	}
+)

@@ -3,14 +3,20 @@ package web
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
+	"net/url"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 )
 
@@ -23,7 +29,6 @@ func (s *Server) quota(r *http.Request) (any, error) {
 	return verdict.Standing{Pools: view.Pools(all), Verdict: s.standing(r.Context()).Verdict().Said()}, nil
 }
 
-// regions returns how fresh the charts are.
 func (s *Server) regions(r *http.Request) (any, error) {
 	all, err := s.feeds(r)
 	if err != nil {
@@ -40,7 +45,7 @@ func (s *Server) feeds(r *http.Request) ([]view.Feed, error) {
 	if err != nil {
 		return nil, err
 	}
-	return view.Feeds(feeds, src.Jobs, s.clock.Now(), s.maxAge), nil
+	return view.Feeds(feeds, src.Jobs, s.o.Clock.Now(), s.o.MaxAge), nil
 }
 
 // trending returns the last complete chart of a region and category.
@@ -53,7 +58,7 @@ func (s *Server) trending(r *http.Request) (any, error) {
 	if err := q.err(); err != nil {
 		return nil, err
 	}
-	src, now := s.current(), s.clock.Now()
+	src, now := s.current(), s.o.Clock.Now()
 	chart, err := src.Catalog.Chart(r.Context(), region, category)
 	if errors.Is(err, catalog.ErrNotFound) {
 		return nil, s.noChart(r, view.FeedName(region, category))
@@ -61,8 +66,8 @@ func (s *Server) trending(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := lasting{value: view.OneChart(chart, now, s.maxAge), since: chart.FetchedAt}
-	if stale := chart.FetchedAt.Add(s.maxAge); !now.After(stale) {
+	l := lasting{value: view.OneChart(chart, now, s.o.MaxAge), since: chart.FetchedAt}
+	if stale := chart.FetchedAt.Add(s.o.MaxAge); !now.After(stale) {
 		l.endBy(stale)
 	}
 	for i := range chart.Entries {
@@ -71,7 +76,6 @@ func (s *Server) trending(r *http.Request) (any, error) {
 	return l, nil
 }
 
-// noChart returns a problem that names the charts there are.
 func (s *Server) noChart(r *http.Request, name string) error {
 	all, err := s.feeds(r)
 	if err != nil {
@@ -84,7 +88,6 @@ func (s *Server) noChart(r *http.Request, name string) error {
 	return notFound("there is no chart of %s; the charts are %s", name, strings.Join(complete, ", "))
 }
 
-// video returns a video of the catalog.
 func (s *Server) video(r *http.Request) (any, error) {
 	src := s.current()
 	v, err := src.Catalog.Video(r.Context(), r.PathValue("id"))
@@ -107,7 +110,7 @@ const (
 func (s *Server) search(r *http.Request) (any, error) {
 	q := read(r)
 	ask := catalog.Query{
-		Text: q.text("q"), Region: q.region(), Since: q.moment("since", s.clock.Now()),
+		Text: q.text("q"), Region: q.region(), Since: q.moment("since", s.o.Clock.Now()),
 		Limit: int(q.number("limit", maxHits, 20)), Cursor: q.text("cursor"),
 	}
 	if strings.TrimSpace(ask.Text) == "" {
@@ -175,7 +178,6 @@ func (s *Server) runs(r *http.Request) (any, error) {
 	}{view.Runs(all)}}, nil
 }
 
-// scheduled returns a problem for a job that is not configured.
 func (s *Server) scheduled(job string) error {
 	all := view.JobNames(s.current().Jobs)
 	if slices.Contains(all, job) {
@@ -186,4 +188,105 @@ func (s *Server) scheduled(job string) error {
 
 func notFound(format string, args ...any) *problem.Problem {
 	return &problem.Problem{Status: http.StatusNotFound, Detail: fmt.Sprintf(format, args...)}
+}
+
+// checkQuery returns a problem for a malformed query, an unknown parameter, or one that is
+// there twice: a misspelt filter must not be ignored.
+func checkQuery(r *http.Request, names []string) error {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return problem.BadRequest("the query cannot be read; escape other characters than letters and digits, such as %20 for a space")
+	}
+	var faults []string
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		switch {
+		case !slices.Contains(names, name) && len(names) == 0:
+			faults = append(faults, fmt.Sprintf("%.40q is not a parameter; there are none", name))
+		case !slices.Contains(names, name):
+			faults = append(faults, fmt.Sprintf("%.40q is not a parameter; the parameters are %s", name, strings.Join(names, ", ")))
+		case len(values[name]) > 1:
+			faults = append(faults, name+" is there more than once")
+		}
+		if len(faults) == maxFaults {
+			break
+		}
+	}
+	return faulty(faults)
+}
+
+// maxFaults is how many faults of a request an answer lists.
+const maxFaults = 5
+
+func faulty(faults []string) error {
+	if len(faults) == 0 {
+		return nil
+	}
+	return problem.BadRequest(strings.Join(faults, "; "))
+}
+
+// query parses the parameters of a request. An empty parameter counts as missing. Faults
+// are collected, so that a client learns of all at once.
+type query struct {
+	values url.Values
+	faults []string
+	moves  bool // a parameter means another time each moment, such as 7d
+}
+
+func read(r *http.Request) *query { return &query{values: r.URL.Query()} }
+
+// err returns the faults of the parameters that were read so far.
+func (q *query) err() error { return faulty(q.faults) }
+
+func (q *query) fault(format string, args ...any) {
+	q.faults = append(q.faults, fmt.Sprintf(format, args...))
+}
+
+func (q *query) text(name string) string { return q.values.Get(name) }
+
+// number returns a number from 1 to limit, or missing if the parameter is missing.
+func (q *query) number(name string, limit, missing int64) int64 {
+	text := q.text(name)
+	if text == "" {
+		return missing
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 1 || n > limit {
+		q.fault("%s is %.40q; send a number from 1 to %d", name, text, limit)
+	}
+	return n
+}
+
+var categoryPattern = regexp.MustCompile(`^[0-9]{1,6}$`)
+
+// region returns a region in upper case, as the catalog has it.
+func (q *query) region() string {
+	text := strings.ToUpper(q.text("region"))
+	if text != "" && !ingest.IsRegion(text) {
+		q.fault("region is %.40q; send its two letters, such as US or DE", text)
+	}
+	return text
+}
+
+// category returns the id of a category, or "" for all (0).
+func (q *query) category() string {
+	text := q.text("category")
+	if text != "" && !categoryPattern.MatchString(text) {
+		q.fault("category is %.40q; send the id of a video category, such as 10, or 0 for all", text)
+	}
+	return ingest.Category(text)
+}
+
+// moment parses a day, a time, or how long ago a time was.
+func (q *query) moment(name string, now time.Time) time.Time {
+	text := q.text(name)
+	if text == "" {
+		return time.Time{}
+	}
+	t, err := view.ParseMoment(text, now)
+	if err != nil {
+		q.fault("%s: %s", name, err)
+	}
+	_, err = view.ParseSpan(text)
+	q.moves = err == nil
+	return t
 }

@@ -1,11 +1,17 @@
 package web
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"net/http"
+	"strconv"
 	"time"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/metrics"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/kept"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/pages"
 )
 
 // These bound the memory of the answers that the server keeps, in bytes.
@@ -30,7 +36,34 @@ func (l *lasting) endBy(t time.Time) {
 
 // brief returns an answer whose figures change with the time.
 func (s *Server) brief(value any) lasting {
-	return lasting{value: value, until: s.clock.Now().Add(s.share)}
+	return lasting{value: value, until: s.o.Clock.Now().Add(s.o.Share)}
+}
+
+// turn has a request do something when it is its turn.
+type turn func(r *http.Request, do func(context.Context) error) error
+
+// keeping sends the answer that is kept for a request, or else the one that maker makes. A request
+// waits for its own turn, and not for that of another client who asks for the same: that one may
+// have much before it. Brief answers have figures that change with the time.
+func (s *Server) keeping(brief bool, in turn, maker func(*http.Request) (*kept.Answer, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p := s.shelfOf(r, brief)
+		a := p.kept()
+		if a == nil {
+			err := in(r, func(ctx context.Context) (err error) {
+				a, err = p.fill(ctx, func(ctx context.Context) (*kept.Answer, error) { return maker(r.WithContext(ctx)) })
+				return err
+			})
+			if kept.SendOther(w, err) {
+				return
+			}
+			if err != nil {
+				s.fail(w, r, err)
+				return
+			}
+		}
+		a.Send(w, r)
+	})
 }
 
 // feed is api for answers that may be kept, because they depend on the address, the catalog
@@ -39,55 +72,59 @@ func (s *Server) feed(h answer, parameters ...string) http.Handler {
 	return s.feedIn(func(ctx context.Context, do func(context.Context) error) error { return do(ctx) }, h, parameters...)
 }
 
-// feedIn is feed for answers that are made in turn. A request waits for its own turn, and not
-// for that of another client who asks for the same: that one may have much before it.
-func (s *Server) feedIn(turn func(context.Context, func(context.Context) error) error, h answer, parameters ...string) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p := s.shelfOf(r, false)
-		a := p.kept()
-		if a != nil {
-			a.Send(w, r)
-			return
+// feedIn is feed for answers that are made in turn.
+func (s *Server) feedIn(in func(context.Context, func(context.Context) error) error, h answer, parameters ...string) http.Handler {
+	return s.keeping(false, func(r *http.Request, do func(context.Context) error) error {
+		if err := checkQuery(r, parameters); err != nil {
+			return err
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), s.timeouts.Query)
+		ctx, cancel := context.WithTimeout(r.Context(), s.o.Timeouts.Query)
 		defer cancel()
-		err := checkQuery(r, parameters)
-		if err == nil {
-			err = turn(ctx, func(ctx context.Context) (err error) {
-				a, err = p.fill(ctx, func(ctx context.Context) (*kept.Answer, error) {
-					value, err := h(r.WithContext(ctx))
-					if err != nil {
-						return nil, err
-					}
-					return answerOf(value)
-				})
-				return err
-			})
-		}
+		return in(ctx, do)
+	}, func(r *http.Request) (*kept.Answer, error) {
+		value, err := h(r)
 		if err != nil {
-			s.fail(w, r, err)
-			return
+			return nil, err
 		}
-		a.Send(w, r)
+		return answerOf(value)
 	})
 }
 
-// keepPage sends a page whose figures change with the time. If something could not be read,
-// the page is not whole, and not kept.
-func (s *Server) keepPage(w http.ResponseWriter, r *http.Request, maker func(*http.Request) (a *kept.Answer, whole bool)) {
-	a, err := s.shelfOf(r, true).fill(r.Context(), func(ctx context.Context) (*kept.Answer, error) {
-		until := s.clock.Now().Add(s.share)
-		a, whole := maker(r.WithContext(ctx))
-		if whole {
+// sharing keeps the answers of a page whose figures change with the time. If something could not
+// be read, the page is not whole, and not kept.
+func (s *Server) sharing(page http.HandlerFunc) http.Handler {
+	return s.sharingIn(func(r *http.Request, do func(context.Context) error) error { return do(r.Context()) }, page)
+}
+
+// inTurn is sharing for pages that add up what the ledger has of a month. They have bounds and
+// a queue as searches have, so that many leave the ledger to others.
+func (s *Server) inTurn(page http.HandlerFunc) http.Handler {
+	return s.sharingIn(func(r *http.Request, do func(context.Context) error) error {
+		ctx, cancel := context.WithTimeout(r.Context(), s.o.Timeouts.Query)
+		defer cancel()
+		mine, err := s.histories.take(ctx, s.client(r))
+		if err != nil {
+			return err
+		}
+		if !mine {
+			s.o.Metrics.RequestRefused(metrics.Histories)
+			return problem.Unavailable("too_many_histories", "too many requests for the history are waiting; try again in a moment", time.Second)
+		}
+		defer s.histories.done()
+		return do(r.Context())
+	}, page)
+}
+
+func (s *Server) sharingIn(in turn, page http.HandlerFunc) http.Handler {
+	return s.keeping(true, in, func(r *http.Request) (*kept.Answer, error) {
+		until := s.o.Clock.Now().Add(s.o.Share)
+		ctx, whole := pages.Whole(r.Context())
+		a, err := kept.Capture(page, r.WithContext(ctx))
+		if err == nil && whole() {
 			a.Until = until
 		}
-		return a, nil
+		return a, err
 	})
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	a.Send(w, r)
 }
 
 // versioned is a catalog that tells cheaply whether it changed: see [catalog.Catalog.Version].
@@ -139,4 +176,68 @@ func (p *shelf) fill(ctx context.Context, maker func(context.Context) (*kept.Ans
 		return maker(ctx)
 	}
 	return p.in.Do(ctx, p.version, p.key, maker)
+}
+
+func encode(value any) ([]byte, error) {
+	body := bytes.NewBuffer(make([]byte, 0, 1<<10))
+	e := json.NewEncoder(body)
+	e.SetEscapeHTML(false) // it is sent as JSON, and nosniff
+	err := e.Encode(value)
+	return body.Bytes(), err
+}
+
+// answerOf returns a value as an answer in JSON to a GET request. Clients must ask each time,
+// because a cache of theirs does not learn that a video was deleted. It is sent only if it
+// changed.
+//
+// Only the ETag tells whether an answer changed. Last-Modified cannot: a video that was
+// deleted leaves no time behind.
+func answerOf(value any) (*kept.Answer, error) {
+	header := http.Header{"Content-Type": {"application/json"}, "Cache-Control": {"no-cache"}}
+	var until time.Time
+	if l, ok := value.(lasting); ok {
+		if value, until = l.value, l.until; until.IsZero() {
+			until = never
+		}
+		if !l.since.IsZero() {
+			header.Set("Last-Modified", l.since.UTC().Format(http.TimeFormat))
+		}
+	}
+	body, err := encode(value)
+	if err != nil {
+		return nil, err
+	}
+	a := kept.New(header, body)
+	a.Until = until
+	return a, nil
+}
+
+// never is when an answer ends that only the catalog changes.
+var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// reply sends a value as JSON. It encodes the value first, so that an error leaves no
+// half-sent answer.
+func (s *Server) reply(w http.ResponseWriter, r *http.Request, value any) {
+	if v, ok := value.(*problem.Verdict); ok {
+		s.tellLeft(w.Header(), v)
+	}
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		a, err := answerOf(value)
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		a.Send(w, r)
+		return
+	}
+	body, err := encode(value)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	_, _ = w.Write(body) // who asked may have gone
 }

@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/guard"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/memstore"
@@ -21,7 +23,6 @@ import (
 // to the store.
 const ownLimit = throttle.DefaultFamily + "_"
 
-// limits are the limits in force.
 type limits struct {
 	missed  *throttle.Throttle            // for requests that match no route
 	routes  map[string]*throttle.Throttle // by the name of the limit in the table of routes
@@ -45,7 +46,6 @@ func (c counts) KeyLimit(ctx context.Context, family, key string) (*quota.KeyLim
 	return l, err
 }
 
-// newLimits returns the limits of a price book.
 func (s *Server) newLimits(book *quota.Book, set quota.LimitKeeper) (*limits, error) {
 	names := map[string]bool{strings.TrimPrefix(guard.GuessFamily, ownLimit): true}
 	free := map[string][]throttle.Limit{}
@@ -68,12 +68,12 @@ func (s *Server) newLimits(book *quota.Book, set quota.LimitKeeper) (*limits, er
 			families.Families[name] = f
 		}
 	}
-	ledger, err := quota.New(families, counts{memstore.New(&memstore.Options{Clock: s.clock}), set}, &quota.Options{Clock: s.clock})
+	ledger, err := quota.New(families, counts{memstore.New(&memstore.Options{Clock: s.o.Clock}), set}, &quota.Options{Clock: s.o.Clock})
 	if err != nil {
 		return nil, err
 	}
 	l := limits{routes: map[string]*throttle.Throttle{}}
-	o := throttle.Options{TrustedProxies: s.proxies, Logger: s.log, XRateLimit: s.xRateLimit}
+	o := throttle.Options{TrustedProxies: s.o.TrustedProxies, Logger: s.o.Log, XRateLimit: s.o.XRateLimit}
 	for name := range names {
 		o.Limits = []throttle.Limit{{}}
 		if _, own := book.Families[ownLimit+name]; own {
@@ -87,7 +87,7 @@ func (s *Server) newLimits(book *quota.Book, set quota.LimitKeeper) (*limits, er
 	if l.missed, err = throttle.New(ledger, &o); err != nil {
 		return nil, fmt.Errorf("limits per client: %w", err)
 	}
-	l.guesses = guard.NewGuesses(s.clock, book.Families[guard.GuessFamily], l.missed.Client)
+	l.guesses = guard.NewGuesses(s.o.Clock, book.Families[guard.GuessFamily], l.missed.Client)
 	return &l, nil
 }
 
@@ -109,4 +109,63 @@ func admit(t *throttle.Throttle, w http.ResponseWriter, r *http.Request, next ht
 	}
 	admitted := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { next.ServeHTTP(w, r) })
 	t.Handler(admitted).ServeHTTP(w, r.WithContext(context.WithoutCancel(r.Context())))
+}
+
+// KeyLimit is a [quota.KeyLimit] for JSON.
+type KeyLimit struct {
+	Family  string    `json:"family"`
+	Key     string    `json:"key"`
+	Quota   int64     `json:"quota"` // 0: it was removed
+	By      string    `json:"by"`
+	Reason  string    `json:"reason"`
+	At      time.Time `json:"at"`
+	Version int64     `json:"version"`
+}
+
+// LimitOf returns a limit for JSON.
+func LimitOf(l quota.KeyLimit) KeyLimit { return KeyLimit(l) }
+
+// keyLimit returns the limit of a key that was set at run time.
+func (s *Server) keyLimit(r *http.Request) (any, error) {
+	family, key := r.PathValue("family"), r.PathValue("key")
+	ledger := s.current().Ledger
+	l, err := ledger.Admin().KeyLimit(r.Context(), family, key)
+	switch {
+	case err != nil:
+		return nil, problem.OfLedger(ledger.Book(), err)
+	case l == nil || l.Quota == 0:
+		return nil, &problem.Problem{Status: http.StatusNotFound, Detail: fmt.Sprintf("key %.80q of family %.80q has no limit that was set at run time; the price book has its limit", key, family)}
+	}
+	return LimitOf(*l), nil
+}
+
+func (s *Server) setLimit(r *http.Request) (any, error) {
+	var units *int64
+	var reason string
+	if err := readObject(r, field{"quota", &units}, field{"reason", &reason}); err != nil {
+		return nil, err
+	}
+	if units == nil || *units < 1 {
+		return nil, problem.BadInput("send the quota of the key, 1 or more, as in {\"quota\": 6000}; to remove the limit, send DELETE")
+	}
+	return s.changeLimit(r, *units, reason)
+}
+
+func (s *Server) removeLimit(r *http.Request) (any, error) {
+	if _, err := s.keyLimit(r); err != nil {
+		return nil, err
+	}
+	return s.changeLimit(r, 0, r.URL.Query().Get("reason"))
+}
+
+func (s *Server) changeLimit(r *http.Request, units int64, reason string) (any, error) {
+	ledger := s.current().Ledger
+	l, err := ledger.Admin().SetLimit(r.Context(), quota.KeyLimit{
+		Family: r.PathValue("family"), Key: r.PathValue("key"), Quota: units, By: caller(r).Name(), Reason: reason,
+	})
+	if err != nil {
+		return nil, problem.OfLedger(ledger.Book(), err)
+	}
+	s.o.Log.Info("set a limit", "family", l.Family, "quota", l.Quota, "by", l.By, "reason", l.Reason)
+	return LimitOf(l), nil
 }

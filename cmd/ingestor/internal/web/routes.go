@@ -21,7 +21,7 @@ func (s *Server) table() []route {
 		{"GET /api/v1/regions", s.feed(s.regions), "regions"},
 		{"GET /api/v1/runs", s.feed(s.runs, "job", "limit", "before"), "runs"},
 		{"GET /api/v1/openapi.json", s.feed(s.document), "openapi"},
-		{"GET /{$}", http.HandlerFunc(s.board.Home), "pages"},
+		{"GET /{$}", s.sharing(s.board.Home), "pages"},
 		{"GET /search", s.bySearcher(http.HandlerFunc(s.board.Search)), "pages"},
 		{"GET /regions", s.sharing(s.board.Regions), "pages"},
 		{"GET /runs", s.sharing(s.board.Runs), "pages"},
@@ -49,7 +49,6 @@ func (s *Server) table() []route {
 	}
 }
 
-// route is a line of the table.
 type route struct {
 	pattern string // of [http.ServeMux]; GET includes HEAD
 	handler http.Handler
@@ -62,7 +61,6 @@ type route struct {
 // and routes that need a token.
 const unlimited = "none"
 
-// mux returns a multiplexer of the table.
 func (s *Server) mux() *http.ServeMux {
 	mux := http.NewServeMux()
 	for _, r := range s.table() {
@@ -83,7 +81,7 @@ func (s *Server) api(h answer, parameters ...string) http.Handler {
 			s.fail(w, r, err)
 			return
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), s.timeouts.Query)
+		ctx, cancel := context.WithTimeout(r.Context(), s.o.Timeouts.Query)
 		defer cancel()
 		value, err := h(r.WithContext(ctx))
 		if err != nil {
@@ -100,11 +98,13 @@ func (s *Server) api(h answer, parameters ...string) http.Handler {
 // if there are limits.
 func (s *Server) fallback(mux *http.ServeMux, limits bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		own := unrouted{to: w}
-		mux.ServeHTTP(&own, r)
-		if own.header == nil {
+		h, _ := mux.Handler(r)
+		if _, is := h.(routed); is {
+			mux.ServeHTTP(w, r)
 			return
 		}
+		own := unsent{header: http.Header{}}
+		h.ServeHTTP(&own, r)
 		missed := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if allow := own.header.Get("Allow"); allow != "" {
 				w.Header().Set("Allow", allow)
@@ -124,40 +124,18 @@ func (s *Server) fallback(mux *http.ServeMux, limits bool) http.Handler {
 	})
 }
 
-// routed is the handler of a route. It sends its answer, unlike those of the multiplexer.
+// routed is the handler of a route, unlike those of the multiplexer.
 type routed struct{ http.Handler }
 
-// ServeHTTP implements [http.Handler].
-func (h routed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if u, is := w.(*unrouted); is {
-		w = u.to
-	}
-	h.Handler.ServeHTTP(w, r)
-}
-
-// unrouted is an answer of the multiplexer itself, which is not sent.
-type unrouted struct {
-	to     http.ResponseWriter
-	header http.Header // nil if a route has answered
+// unsent is an answer of the multiplexer itself, which is not sent.
+type unsent struct {
+	header http.Header
 	status int
 }
 
-// Header implements [http.ResponseWriter].
-func (u *unrouted) Header() http.Header {
-	if u.header == nil {
-		u.header = http.Header{}
-	}
-	return u.header
-}
-
-// WriteHeader implements [http.ResponseWriter].
-func (u *unrouted) WriteHeader(status int) {
-	u.Header()
-	u.status = status
-}
-
-// Write implements [http.ResponseWriter].
-func (u *unrouted) Write(b []byte) (int, error) { return len(b), nil }
+func (u *unsent) Header() http.Header         { return u.header }
+func (u *unsent) WriteHeader(status int)      { u.status = status }
+func (u *unsent) Write(b []byte) (int, error) { return len(b), nil }
 
 // openAPI describes the routes under /api/ and /v1/.
 //

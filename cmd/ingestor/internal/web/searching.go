@@ -10,9 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
-
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/metrics"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
 )
 
 // These bound searches, which take longer than other questions to the catalog: half of the
@@ -85,7 +84,6 @@ func (q *queue) makeRoom(client netip.Prefix) bool {
 	return true
 }
 
-// drop takes one out of the queue.
 func (q *queue) drop(client netip.Prefix, i int) {
 	q.waiting--
 	q.turns[client] = slices.Delete(q.turns[client], i, i+1)
@@ -95,7 +93,6 @@ func (q *queue) drop(client netip.Prefix, i int) {
 	}
 }
 
-// done passes the turn on.
 func (q *queue) done() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -129,15 +126,15 @@ func (s *Server) searching(ctx context.Context, search func(context.Context) err
 		return err
 	}
 	if !mine {
-		s.metrics.RequestRefused(metrics.Searches)
+		s.o.Metrics.RequestRefused(metrics.Searches)
 		return problem.Unavailable("too_many_searches", "too many searches are waiting; try again in a moment", time.Second)
 	}
 	defer s.searches.done()
-	own, cancel := context.WithTimeout(ctx, s.timeouts.Search)
+	own, cancel := context.WithTimeout(ctx, s.o.Timeouts.Search)
 	defer cancel()
 	err = search(own)
 	if err != nil && ctx.Err() == nil && errors.Is(own.Err(), context.DeadlineExceeded) {
-		return problem.Unavailable("search_too_broad", fmt.Sprintf("the search was ended after %s; search for more words, or longer ones", s.timeouts.Search), 0)
+		return problem.Unavailable("search_too_broad", fmt.Sprintf("the search was ended after %s; search for more words, or longer ones", s.o.Timeouts.Search), 0)
 	}
 	return err
 }

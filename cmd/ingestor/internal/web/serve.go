@@ -8,9 +8,15 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httputil"
+	"net/url"
 	"time"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/access"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/guard"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 )
 
 // Timeouts bound how long something may take. Zero is the default.
@@ -72,18 +78,17 @@ func (s *Server) ServeSocket(ctx, abort context.Context, l net.Listener) error {
 	return s.serve(ctx, abort, l, s.recovered(s.fallback(mux, false)), guard.NewCrowd(mostProbes, mostProbes, s.trusts, s.connectionClosed))
 }
 
-// mostProbes bounds the connections of probes.
 const mostProbes = 64
 
 func (s *Server) serve(ctx, abort context.Context, l net.Listener, handler http.Handler, crowd *guard.Crowd) error {
 	server := &http.Server{
 		Handler:           handler,
-		ReadHeaderTimeout: s.timeouts.Header,
-		ReadTimeout:       s.timeouts.Request,
-		WriteTimeout:      s.timeouts.Answer,
-		IdleTimeout:       s.timeouts.Idle,
+		ReadHeaderTimeout: s.o.Timeouts.Header,
+		ReadTimeout:       s.o.Timeouts.Request,
+		WriteTimeout:      s.o.Timeouts.Answer,
+		IdleTimeout:       s.o.Timeouts.Idle,
 		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // clients that hang up
+		ErrorLog:          slog.NewLogLogger(s.o.Log.Handler(), slog.LevelDebug), // clients that hang up
 	}
 	crowd.Attach(server)
 	ended := make(chan error, 1)
@@ -93,7 +98,7 @@ func (s *Server) serve(ctx, abort context.Context, l net.Listener, handler http.
 		return fmt.Errorf("serve: %w", err)
 	case <-ctx.Done():
 	}
-	grace, cancel := context.WithTimeout(abort, s.timeouts.Stop)
+	grace, cancel := context.WithTimeout(abort, s.o.Timeouts.Stop)
 	defer cancel()
 	if err := server.Shutdown(grace); err != nil {
 		return fmt.Errorf("stop serving: %w", errors.Join(err, server.Close()))
@@ -106,11 +111,11 @@ func (s *Server) keepDays(ctx context.Context) {
 	every := time.NewTicker(time.Hour)
 	defer every.Stop()
 	for {
-		within, cancel := context.WithTimeout(ctx, s.timeouts.Answer)
+		within, cancel := context.WithTimeout(ctx, s.o.Timeouts.Answer)
 		err := s.board.KeepDays(within)
 		cancel()
 		if err != nil && ctx.Err() == nil {
-			s.log.Warn("the totals of days could not be kept; the server tries again in an hour", "error", err)
+			s.o.Log.Warn("the totals of days could not be kept; the server tries again in an hour", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -118,4 +123,123 @@ func (s *Server) keepDays(ctx context.Context) {
 		case <-every.C:
 		}
 	}
+}
+
+// riversPolicy lets the pages of River load what they bring along, and nothing else.
+const riversPolicy = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+
+// ServeRiver serves River's own pages, of the program riverui at this URL, from a listener of
+// their own as [Server.Serve] does. A browser asks for a name, which does not count, and a
+// password: a token with the right operate. Changes are logged with the token's name.
+func (s *Server) ServeRiver(at *url.URL) func(ctx, abort context.Context, l net.Listener) error {
+	riverui := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(at)
+			r.Out.Header.Del("Authorization") // it may log it
+		},
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			if r.Context().Err() != nil {
+				panic(http.ErrAbortHandler) // the browser hung up
+			}
+			if due, skipped := s.complaints.Due("River's pages"); due {
+				s.o.Log.Warn("River's pages cannot be reached; start riverui, or remove river_ui", "at", at.Redacted(), "error", err, "skipped", skipped)
+			}
+			s.fail(w, r, &problem.Problem{Status: http.StatusBadGateway, Detail: "the program riverui does not answer; the server's log says where it should be"})
+		},
+	}
+	handler := s.guarded(s.forOperators(riverui))
+	return func(ctx, abort context.Context, l net.Listener) error {
+		return s.serve(ctx, abort, l, handler, s.crowd)
+	}
+}
+
+func (s *Server) forOperators(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, presented, _ := r.BasicAuth()
+		t := access.Find(s.current().Tokens, presented)
+		if t == nil {
+			w.Header().Set("WWW-Authenticate", `Basic realm="Any name, and a token with the right operate as password", charset="UTF-8"`)
+			s.fail(w, r, s.wrongToken(w, r, presented))
+			return
+		}
+		if err := t.May(access.Operate); err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			s.o.Log.Info("a person acted", "who", t.Name(), "action", r.Method, "target", r.URL.Path)
+		}
+		w.Header().Set("Content-Security-Policy", riversPolicy)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// readyWithin bounds how long the ledger and the catalog have to answer. Probes give up
+// after a second or a few.
+const readyWithin = 2 * time.Second
+
+// health is the answer to a probe. Probes ask for any host, so it names no job, folder or person.
+type health struct {
+	Status  string  `json:"status"`
+	Verdict *inWord `json:"verdict,omitempty"`
+}
+
+// inWord is a verdict without its reasons.
+type inWord struct {
+	Level view.Level `json:"level"`
+	Word  string     `json:"word"`
+}
+
+// live says that the process is up. It does not ask the ledger or the catalog: a restart
+// would repair neither.
+func (s *Server) live(*http.Request) (any, error) { return health{Status: "live"}, nil }
+
+// ready says whether the server can do its work: the ledger and the catalog can be read and written. A server
+// whose quota is used up is ready, and so is one whose jobs nobody runs, because callers need it all the same.
+// Who wants an alarm for that, too, asks for /readyz?jobs=yes.
+func (s *Server) ready(r *http.Request) (any, error) {
+	jobs := r.URL.Query().Get("jobs")
+	if jobs != "" && jobs != "yes" {
+		return nil, &problem.Problem{Status: http.StatusBadRequest, Detail: "jobs can only be yes: then the answer is 503 if runs cannot do their work"}
+	}
+	is := s.standing(r.Context())
+	for _, fault := range []struct {
+		what string
+		why  error
+	}{
+		{"the ledger cannot be read", is.Outage},
+		{"the ledger cannot be written", is.Stuck},
+		{"the catalog cannot be read", is.Unread},
+		{"the catalog cannot be written", is.Unkept},
+	} {
+		if fault.why != nil { // the probe is told what is wrong, and the log why
+			return nil, fmt.Errorf("%w: %w", unready(fault.what), fault.why)
+		}
+	}
+	if s.alone {
+		return health{Status: "ready"}, nil
+	}
+	v := is.Verdict()
+	if jobs != "" && v.Level == view.Bad {
+		return nil, unready("runs cannot do their work: " + v.Word)
+	}
+	return health{"ready", &inWord{v.Level, v.Word}}, nil
+}
+
+// standing returns the facts of now, or of a moment ago. Those who ask at once are told the same.
+func (s *Server) standing(ctx context.Context) *verdict.State {
+	s.asked.Lock()
+	defer s.asked.Unlock()
+	if is := s.stood; is != nil && s.o.Clock.Now().Sub(is.Now).Abs() < s.o.Share && s.stoodOf == s.current() {
+		return is
+	}
+	apart, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyWithin)
+	defer cancel()
+	s.stoodOf = s.current()
+	s.stood = s.facts.Read(apart, &s.stoodOf.Sources)
+	return s.stood
+}
+
+func unready(what string) error {
+	return &problem.Problem{Status: http.StatusServiceUnavailable, Detail: what}
 }

@@ -1,15 +1,18 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/access"
-	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
-
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/metrics"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
+	"github.com/headroom-quota/headroom/quota"
 )
 
 // bearer returns the token of a request, or "" if it has none or several.
@@ -28,7 +31,6 @@ func bearer(r *http.Request) string {
 // callerKey is the key of the caller's token in the context of a request.
 type callerKey struct{}
 
-// caller returns the token of an authenticated request.
 func caller(r *http.Request) *access.Token { return r.Context().Value(callerKey{}).(*access.Token) }
 
 // authenticated passes on requests with a token. A server without tokens answers 404. A
@@ -50,10 +52,8 @@ func (s *Server) authenticated(next http.Handler) http.Handler {
 	})
 }
 
-// errNotTheToken is the answer to a wrong or missing token.
 var errNotTheToken = &problem.Problem{Status: http.StatusUnauthorized, Code: "wrong_token", Detail: "send the token as Authorization: Bearer TOKEN"}
 
-// wrongToken returns the answer to a wrong or missing token.
 func (s *Server) wrongToken(w http.ResponseWriter, r *http.Request, presented string) error {
 	err := s.guess(r, presented)
 	if p, ok := errors.AsType[*problem.Problem](err); ok && p.RetryAfter > 0 {
@@ -76,12 +76,79 @@ func (s *Server) guess(r *http.Request, presented string) error {
 	if wait == 0 {
 		return errNotTheToken
 	}
-	s.metrics.RequestRefused(metrics.WrongToken)
+	s.o.Metrics.RequestRefused(metrics.WrongToken)
 	if due, skipped := s.complaints.Due("wrong tokens"); due {
-		s.log.Warn("an address sends wrong tokens", "client", client, "skipped", skipped)
+		s.o.Log.Warn("an address sends wrong tokens", "client", client, "skipped", skipped)
 	}
 	return &problem.Problem{
 		Status: http.StatusTooManyRequests, Code: "too_many_guesses", RetryAfter: wait,
 		Detail: "too many requests from this address had a wrong token; try again after the seconds in Retry-After",
+	}
+}
+
+// mayCall returns an error if a token may not make a call, on any way in. It completes the
+// call: it is the token's, and its job begins with the name of the token.
+func (s *Server) mayCall(t *access.Token, call *quota.Call) error {
+	if err := t.May(rightFor(call)); err != nil {
+		return err
+	}
+	src := s.current()
+	if first, _, _ := strings.Cut(call.Job, "/"); t.Name() == "" && (slices.Contains(src.Names, first) || slices.ContainsFunc(src.Tokens, func(u *access.Token) bool { return u.Name() != "" && u.Name() == first })) {
+		return t.Deny("job", call.Job) // the spend and the budget of that token
+	}
+	call.Job, call.Owner = t.Job(call.Job), t.Owner()
+	g := t.Grant()
+	if g == nil {
+		return nil
+	}
+	if ups := src.Ledger.Book().Metered(); call.Upstream == "" && call.Family == "" && len(ups) == 1 {
+		call.Upstream = ups[0] // the one that the ledger would take
+	}
+	what, name := g.Forbids(call.Class, call.Account)
+	switch {
+	case call.Family != "" && what != "class": // the right to charge limits is for families
+	case call.Family == "" && call.Upstream != "" && !slices.Contains(g.Upstreams, call.Upstream):
+		return t.Deny("upstream", call.Upstream)
+	case len(g.Methods) > 0 && !slices.Contains(g.Methods, call.Method) && call.Family == "":
+		return t.Deny("method", cmp.Or(call.Method, "of explicit units"))
+	case what != "":
+		return t.Deny(what, name)
+	}
+	return nil
+}
+
+func (s *Server) budget(ctx context.Context, t *access.Token) access.Budget {
+	if g := t.Grant(); s.o.Budgets == nil || g == nil || g.Budget <= 0 {
+		return nil
+	}
+	return s.o.Budgets.Today(ctx, t.Name())
+}
+
+// expected returns the units that a call takes, as far as the price book knows it before.
+func expected(costs *quota.Book, call *quota.Call) (sum int64) {
+	units := map[string]int64(call.Charges)
+	u := costs.Upstreams[call.Upstream]
+	if u == nil {
+		return 0
+	}
+	if m := u.Methods[call.Method]; units == nil && m != nil {
+		units = m.Charges
+	}
+	for pool, n := range units {
+		if p := u.Pools[pool]; p != nil && !p.Windows[0].InFlight() {
+			sum += max(n, 0)
+		}
+	}
+	return sum
+}
+
+const codeBudget = "budget"
+
+// overBudget returns the answer to a call that would cost more than is left of a budget.
+func (s *Server) overBudget(err error) error {
+	now := s.o.Clock.Now().UTC()
+	return &problem.Problem{
+		Status: http.StatusTooManyRequests, Code: codeBudget, RetryAfter: now.Truncate(24 * time.Hour).Add(24 * time.Hour).Sub(now),
+		Detail: "the daily budget of the token is used up: " + err.Error(),
 	}
 }

@@ -7,6 +7,7 @@ package web
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -17,7 +18,6 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/access"
-
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/metrics"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/refusals"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
@@ -92,35 +92,30 @@ type Options struct {
 
 // Server is the HTTP server.
 type Server struct {
-	sources    atomic.Pointer[Sources]
-	limits     atomic.Pointer[limits]
-	clock      quota.Clock
-	log        *slog.Logger
-	metrics    *metrics.Metrics
-	tracer     Tracer
-	refused    *refusals.Tally
-	budgets    access.Budgets
-	maxAge     time.Duration
-	proxies    []netip.Prefix
-	timeouts   Timeouts
-	xRateLimit bool
-	alone      bool // it is for probes and metrics only
-	anyHost    bool
-	hosts      []string
-	facts      *verdict.Reader
-	asked      sync.Mutex // guards what probes were told last
-	stood      *verdict.State
-	stoodOf    *Sources
-	board      *pages.Board
-	handler    http.Handler
+	o       Options
+	sources atomic.Pointer[Sources]
+	limits  atomic.Pointer[limits]
+	alone   bool // it is for probes and metrics only
+	facts   *verdict.Reader
+	asked   sync.Mutex // guards what probes were told last
+	stood   *verdict.State
+	stoodOf *Sources
+	board   *pages.Board
+	handler http.Handler
 
 	complaints *guard.Complaints
 	crowd      *guard.Crowd
 	searches   queue
 	histories  queue
-	share      time.Duration
 	acted      atomic.Int64 // what people did on the pages
 	forwarded  sync.Once    // the log says that a proxy is not trusted
+}
+
+func newServer(o *Options) *Server {
+	s := &Server{o: *cmp.Or(o, &Options{})}
+	s.o.Clock, s.o.Log = cmp.Or[quota.Clock](s.o.Clock, quota.SystemClock{}), cmp.Or(s.o.Log, slog.Default())
+	s.o.Timeouts, s.complaints = s.o.Timeouts.complete(), guard.NewComplaints(s.o.Clock)
+	return s
 }
 
 // New returns a server of these sources.
@@ -128,41 +123,23 @@ func New(src Sources, o *Options) (*Server, error) {
 	if src.Ledger == nil || src.Catalog == nil || src.Runner == nil {
 		return nil, errors.New("a server needs a ledger, a catalog and a runner")
 	}
-	if o == nil {
-		o = &Options{}
-	}
-	s := &Server{
-		clock: o.Clock, log: o.Log, maxAge: o.MaxAge, metrics: o.Metrics, tracer: o.Tracer, refused: o.Refused, budgets: o.Budgets, proxies: o.TrustedProxies, timeouts: o.Timeouts.complete(),
-		xRateLimit: o.XRateLimit, anyHost: o.AnyHost, hosts: o.Hosts, share: cmp.Or(o.Share, time.Second),
-	}
-	if s.clock == nil {
-		s.clock = quota.SystemClock{}
-	}
-	if s.log == nil {
-		s.log = slog.Default()
-	}
-	s.complaints = guard.NewComplaints(s.clock)
-	most := cmp.Or(o.Connections, DefaultConnections)
-	s.crowd = guard.NewCrowd(most, cmp.Or(o.ConnectionsPerClient, max(most/4, 1)), s.trusts, s.connectionClosed)
-	if s.maxAge == 0 {
-		s.maxAge = DefaultMaxAge
-	}
-	if s.tracer == nil {
-		s.tracer = untraced{}
-	}
-	s.facts = verdict.NewReader(&verdict.Options{Clock: s.clock, MaxAge: s.maxAge, Timeout: s.timeouts.Query, Writes: true, Folders: o.Folders})
+	s := newServer(o)
+	s.o.Tracer, s.o.MaxAge, s.o.Share = cmp.Or[Tracer](s.o.Tracer, untraced{}), cmp.Or(s.o.MaxAge, DefaultMaxAge), cmp.Or(s.o.Share, time.Second)
+	most := cmp.Or(s.o.Connections, DefaultConnections)
+	s.crowd = guard.NewCrowd(most, cmp.Or(s.o.ConnectionsPerClient, max(most/4, 1)), s.trusts, s.connectionClosed)
+	s.facts = verdict.NewReader(&verdict.Options{Clock: s.o.Clock, MaxAge: s.o.MaxAge, Timeout: s.o.Timeouts.Query, Writes: true, Folders: s.o.Folders})
 	s.board = pages.New(func() view.Sources { return s.current().Sources }, &pages.Options{
-		Clock: s.clock, Log: s.log, Facts: s.facts, Searching: s.searching, Operated: s.operated, Keep: s.keepPage,
+		Clock: s.o.Clock, Log: s.o.Log, Facts: s.facts, Searching: s.searching, Operated: s.operated,
 	})
-	if s.metrics == nil {
-		s.metrics = metrics.New(&metrics.Options{Log: s.log})
+	if s.o.Metrics == nil {
+		s.o.Metrics = metrics.New(&metrics.Options{Log: s.o.Log})
 	}
-	s.metrics.Judge(s.facts)
+	s.o.Metrics.Judge(s.facts)
 	if err := s.Update(src, src.Ledger.Book()); err != nil {
 		return nil, err
 	}
 	mux := s.mux()
-	s.handler = s.tracer.Requests(s.guarded(s.fallback(mux, true)), func(r *http.Request) string {
+	s.handler = s.o.Tracer.Requests(s.guarded(s.fallback(mux, true)), func(r *http.Request) string {
 		_, pattern := mux.Handler(r)
 		return pattern
 	})
@@ -172,12 +149,12 @@ func New(src Sources, o *Options) (*Server, error) {
 // NewProbes returns a server that only answers probes and /metrics, by [Server.ServeProbes],
 // for a process that serves something else and has no catalog.
 func NewProbes(l *quota.Ledger, o *Options) *Server {
-	s := &Server{clock: o.Clock, log: o.Log, metrics: o.Metrics, timeouts: o.Timeouts.complete(), hosts: o.Hosts, alone: true}
-	s.complaints = guard.NewComplaints(s.clock)
-	s.facts = verdict.NewReader(&verdict.Options{Clock: s.clock, Timeout: readyWithin, Writes: true, Folders: o.Folders})
+	s := newServer(o)
+	s.alone = true
+	s.facts = verdict.NewReader(&verdict.Options{Clock: s.o.Clock, Timeout: readyWithin, Writes: true, Folders: s.o.Folders})
 	src := Sources{Sources: view.Sources{Ledger: l}}
 	s.sources.Store(&src)
-	s.metrics.SetSources(src.Sources)
+	s.o.Metrics.SetSources(src.Sources)
 	return s
 }
 
@@ -193,20 +170,36 @@ func (s *Server) Update(src Sources, book *quota.Book) error {
 	if err := src.Ledger.SetBook(book); err != nil {
 		return err
 	}
-	src.kept = kept.NewStore(kept.Options{Now: s.clock.Now, Most: mostKept, Each: mostEach})
+	src.kept = kept.NewStore(kept.Options{Now: s.o.Clock.Now, Most: mostKept, Each: mostEach})
 	s.sources.Store(&src)
 	s.limits.Store(l)
-	s.metrics.SetSources(src.Sources)
+	s.o.Metrics.SetSources(src.Sources)
 	return nil
 }
 
-// trusts reports whether an address is that of a trusted proxy.
 func (s *Server) trusts(addr netip.Addr) bool {
-	return slices.ContainsFunc(s.proxies, func(p netip.Prefix) bool { return p.Contains(addr) })
+	return slices.ContainsFunc(s.o.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
 // current returns the sources. A request calls it once, so that it sees one state.
 func (s *Server) current() *Sources { return s.sources.Load() }
+
+// Tracer traces requests and reservations.
+type Tracer interface {
+	// Requests returns a handler that traces requests to next. The function route returns
+	// the pattern of a request, such as "GET /livez", or "".
+	Requests(next http.Handler, route func(*http.Request) string) http.Handler
+	// Reserve starts tracing a reservation, with the context of its request. The server
+	// calls the function it returns with the result.
+	Reserve(ctx context.Context) func(*quota.Reservation, error)
+}
+
+type untraced struct{}
+
+func (untraced) Requests(next http.Handler, _ func(*http.Request) string) http.Handler { return next }
+
+func (untraced) Reserve(context.Context) func(*quota.Reservation, error) {
+	return func(*quota.Reservation, error) {}
+}

@@ -201,11 +201,12 @@ func TestProbes(t *testing.T) {
 }
 
 // TestProbesOfALoneProxy answer no page whose own name resolves to their address. Monitoring
-// asks for addresses, and for the hosts of the settings.
+// asks for addresses, and for the hosts of the settings. The server has the machine's clock, as that of
+// ingestor proxy.
 func TestProbesOfALoneProxy(t *testing.T) {
 	r := newRig(t, nil)
 	log := slog.New(slog.DiscardHandler)
-	probes := web.NewProbes(r.Ledger, &web.Options{Clock: r.Clock, Log: log, Metrics: metrics.New(&metrics.Options{Log: log}), Hosts: []string{"proxy.example"}})
+	probes := web.NewProbes(r.Ledger, &web.Options{Log: log, Metrics: metrics.New(&metrics.Options{Log: log}), Hosts: []string{"proxy.example"}})
 	var how net.ListenConfig
 	l, err := how.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	r.Must(err)

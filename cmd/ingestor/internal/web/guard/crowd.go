@@ -36,7 +36,6 @@ type Crowd struct {
 	of   map[netip.Prefix]int // open connections
 }
 
-// visitor is an open connection.
 type visitor struct {
 	client  netip.Prefix
 	proxied bool
@@ -96,7 +95,6 @@ func (c *Crowd) enter(conn net.Conn) {
 	}
 }
 
-// leave forgets a connection.
 func (c *Crowd) leave(conn net.Conn) {
 	if v := c.open[conn]; v != nil {
 		delete(c.open, conn)
@@ -213,7 +211,6 @@ type waitedBody struct {
 	waits
 }
 
-// Read implements [io.Reader].
 func (b waitedBody) Read(p []byte) (int, error) {
 	return b.during(func() (int, error) { return b.ReadCloser.Read(p) })
 }
@@ -224,7 +221,6 @@ type waitedAnswer struct {
 	waits
 }
 
-// Write implements [io.Writer].
 func (a waitedAnswer) Write(p []byte) (int, error) {
 	return a.during(func() (int, error) { return a.ResponseWriter.Write(p) })
 }

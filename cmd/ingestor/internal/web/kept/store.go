@@ -201,7 +201,6 @@ func (s *Store) drop(at *list.Element) {
 	s.bytes -= e.bytes
 }
 
-// clear forgets all answers.
 func (s *Store) clear() {
 	clear(s.answers)
 	s.recent.Init()

@@ -18,14 +18,12 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// action is a link to an action.
 type action struct{ Name, Path string }
 
 func linkTo(name string, set url.Values) action {
 	return action{acts[name].title, "/act/" + name + "?" + set.Encode()}
 }
 
-// actionsOf returns the actions on a pool.
 func (s *state) actionsOf(u *quota.Usage) []action {
 	if !s.acts {
 		return nil
@@ -55,7 +53,6 @@ func (s *state) limitsToSet() (all []action) {
 	return all
 }
 
-// resets returns the actions on the work of a run.
 func (s *state) resets(r *catalog.RunRecord) (all []action) {
 	if !s.acts {
 		return nil
@@ -76,7 +73,6 @@ type forms struct {
 	sent map[string]time.Time
 }
 
-// formLife is how long a form is valid.
 const formLife = time.Hour
 
 // once reports whether a form is sent for the first time, and is not too old.
@@ -106,7 +102,6 @@ func (f *forms) once(id string, now time.Time) bool {
 
 func newForm(now time.Time) string { return strconv.FormatInt(now.Unix(), 36) + "-" + rand.Text() }
 
-// says returns an error of an action for people.
 func says(err error) string {
 	text := err.Error()
 	switch {
@@ -139,7 +134,7 @@ type actPage struct {
 func (b *Board) Form(w http.ResponseWriter, r *http.Request) {
 	a := acts[r.PathValue("action")]
 	switch {
-	case !b.operated():
+	case !b.o.Operated():
 		b.Problem(w, r, http.StatusNotFound, "There is no such page")
 	case r.PathValue("action") == "done":
 		b.done(w, r)
@@ -150,7 +145,6 @@ func (b *Board) Form(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// form shows the form with these values, and what was wrong with them.
 func (b *Board) form(w http.ResponseWriter, r *http.Request, v url.Values, status int, problem string) {
 	name := r.PathValue("action")
 	a, s := acts[name], b.blank()
@@ -205,24 +199,24 @@ func (b *Board) Act(w http.ResponseWriter, r *http.Request, who string) {
 	case needsReason && v.Get("reason") == "":
 		wrong("Write a reason. Nothing was done")
 		return
-	case !b.forms.once(v.Get("form"), b.clock.Now()):
+	case !b.forms.once(v.Get("form"), b.o.Clock.Now()):
 		wrong("This form was sent before, or it is too old. Check whether it was done before you send it again")
 		return
 	}
 	src := b.sources()
-	err := b.facts.Within(r.Context(), func(ctx context.Context) error { return a.do(ctx, &src, v, who) })
+	err := b.o.Facts.Within(r.Context(), func(ctx context.Context) error { return a.do(ctx, &src, v, who) })
 	target, command := view.Plain(a.target(v)), view.Plain(quoted(a.command(v)))
 	if err != nil {
-		b.log.Warn("an action of a person failed", "who", who, "action", name, "target", target, "error", err)
+		b.o.Log.Warn("an action of a person failed", "who", who, "action", name, "target", target, "error", err)
 		wrong(says(err))
 		return
 	}
-	b.log.Info("a person acted", "who", who, "action", name, "target", target, "command", command)
-	err = b.facts.Within(context.WithoutCancel(r.Context()), func(ctx context.Context) error {
+	b.o.Log.Info("a person acted", "who", who, "action", name, "target", target, "command", command)
+	err = b.o.Facts.Within(context.WithoutCancel(r.Context()), func(ctx context.Context) error {
 		return src.Catalog.Note(ctx, &catalog.Action{Who: who, What: name, Target: target, Detail: command})
 	})
 	if err != nil {
-		b.log.Error("note an action", "who", who, "action", name, "error", err)
+		b.o.Log.Error("note an action", "who", who, "action", name, "error", err)
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	http.Redirect(w, r, "/act/done", http.StatusSeeOther)
@@ -236,6 +230,6 @@ type donePage struct {
 
 // done shows what people did last, after an action.
 func (b *Board) done(w http.ResponseWriter, r *http.Request) {
-	s, src := b.blank(), b.sources()
-	b.show(w, r, http.StatusOK, "done", &donePage{s.page("Done", "/", false), s.did(r.Context(), b, src.Catalog)})
+	s := b.blank()
+	b.show(w, r, http.StatusOK, "done", &donePage{s.page("Done", "/", false), s.did(r.Context(), b)})
 }

@@ -24,7 +24,6 @@ type act struct {
 	do      func(ctx context.Context, src *view.Sources, v url.Values, who string) error
 }
 
-// input is a field of a form.
 type input struct {
 	Name, Label, Type, Hint, Value string
 	Required                       bool

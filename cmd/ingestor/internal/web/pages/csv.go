@@ -2,33 +2,36 @@ package pages
 
 import (
 	"bytes"
+	"context"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/ingest/fleet"
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// errNone says that there is no figure of that name.
 var errNone = fmt.Errorf("there is no such figure")
 
 // CSV serves the numbers of a figure: /csv/who, /csv/history and so on, see rows.
 func (b *Board) CSV(w http.ResponseWriter, r *http.Request) {
-	src := b.sources()
-	s := b.read(r.Context(), &src)
-	rows, err := b.rows(r, s, &src)
+	s := b.read(r.Context())
+	rows, err := b.rows(r, s)
 	switch {
 	case err == errNone: //nolint:errorlint // as it is
 		b.Problem(w, r, http.StatusNotFound, "There is no such figure")
 		return
 	case err != nil:
-		b.log.Warn("show a figure", "figure", r.PathValue("figure"), "error", err)
+		b.o.Log.Warn("show a figure", "figure", r.PathValue("figure"), "error", err)
 		b.Problem(w, r, http.StatusServiceUnavailable, "The figure cannot be read now")
 		return
 	}
@@ -61,7 +64,7 @@ func inert(text string) string {
 }
 
 // rows returns the rows of the figure that a request asks for, with their headings.
-func (b *Board) rows(r *http.Request, s *state, src *view.Sources) ([][]string, error) {
+func (b *Board) rows(r *http.Request, s *state) ([][]string, error) {
 	q := r.URL.Query()
 	switch r.PathValue("figure") {
 	case "pools":
@@ -84,15 +87,15 @@ func (b *Board) rows(r *http.Request, s *state, src *view.Sources) ([][]string, 
 	case "regions":
 		return regionRows(s.regions()), s.Unread
 	case "chart":
-		return b.chartRows(r.Context(), src.Catalog, strings.ToUpper(q.Get("region")), ingest.Category(q.Get("category")))
+		return b.chartRows(r.Context(), s, strings.ToUpper(q.Get("region")), ingest.Category(q.Get("category")))
 	case "jobs":
 		return jobRows(s.Jobs), s.Unread
 	case "actions":
-		return b.actionRows(r.Context(), src.Catalog)
+		return b.actionRows(r.Context(), s)
 	case "daemons", "work":
-		return b.fleetRows(r, src.Fleet)
+		return b.fleetRows(r, s.src.Fleet)
 	case "history":
-		h, err := b.past(r, s, src)
+		h, err := b.past(r, s)
 		if h == nil {
 			return nil, orNone(err)
 		}
@@ -104,7 +107,7 @@ func (b *Board) rows(r *http.Request, s *state, src *view.Sources) ([][]string, 
 		if err != nil || id < 1 {
 			return nil, errNone
 		}
-		run, err := b.run(r.Context(), src.Catalog, id)
+		run, err := b.run(r.Context(), s, id)
 		if run == nil {
 			return nil, orNone(err)
 		}
@@ -113,7 +116,6 @@ func (b *Board) rows(r *http.Request, s *state, src *view.Sources) ([][]string, 
 	return nil, errNone
 }
 
-// windowOf returns a window of a pool by its name, or nil.
 func windowOf(u *quota.Usage, name string) *quota.WindowUsage {
 	for i := range u.Allowances {
 		if u.Allowances[i].Window == name {
@@ -128,4 +130,178 @@ func orNone(err error) error {
 		return errNone
 	}
 	return err
+}
+
+// The rows of the figures, with their headings.
+
+func (s *state) poolRows() [][]string {
+	rows := [][]string{{"pool", "window", "used", "limit", "left", "quota", "headroom", "next_units", "next_at", "resets_at", "blocked_until"}}
+	for _, p := range view.Pools(s.Pools) {
+		for _, w := range p.Windows {
+			rows = append(rows, cells(p.Pool, w.Window, w.Used, w.Limit, w.Remaining, w.Quota, w.Headroom, w.NextUnits, w.NextAt, w.ResetAt, p.Blocked))
+		}
+	}
+	return rows
+}
+
+func regionRows(all []region) [][]string {
+	rows := [][]string{{"region", "category", "job", "state", "fetched", "age_seconds", "videos", "pending", "last_run", "last_state", "next_run"}}
+	for _, r := range all {
+		var age any
+		if r.AgeSeconds != nil {
+			age = *r.AgeSeconds
+		}
+		rows = append(rows, cells(r.Region, r.Category, r.Job, r.State, r.FetchedAt, age, r.Videos, r.Pending, r.Last, r.LastState, r.Next))
+	}
+	return rows
+}
+
+func (b *Board) chartRows(ctx context.Context, s *state, region, category string) (rows [][]string, err error) {
+	rows = [][]string{{"rank", "video", "title", "channel", "published"}}
+	err = b.o.Facts.Within(ctx, func(ctx context.Context) error {
+		all, err := s.src.Catalog.Chart(ctx, region, category)
+		for i := range all.Entries {
+			v := &all.Entries[i].Video
+			rows = append(rows, cells(all.Entries[i].Rank, v.ID, v.Title, v.ChannelTitle, v.PublishedAt))
+		}
+		return err
+	})
+	if errors.Is(err, catalog.ErrNotFound) {
+		err = errNone
+	}
+	return rows, err
+}
+
+func jobRows(all []*job) [][]string {
+	rows := [][]string{{"job", "schedule", "next", "units_of_a_run", "known_from_runs"}}
+	for _, j := range all {
+		var units any
+		if !j.Cost.Unknown {
+			units = j.Cost.Units
+		}
+		rows = append(rows, cells(j.Name, j.Schedule(), j.Next, units, j.Cost.Runs))
+	}
+	return rows
+}
+
+func (b *Board) actionRows(ctx context.Context, s *state) (rows [][]string, err error) {
+	rows = [][]string{{"when", "who", "did", "to", "detail"}}
+	err = b.o.Facts.Within(ctx, func(ctx context.Context) error {
+		all, err := s.src.Catalog.Actions(ctx, catalog.KeptActions)
+		for _, a := range all {
+			rows = append(rows, cells(a.At, a.Who, a.What, a.Target, a.Detail))
+		}
+		return err
+	})
+	return rows, err
+}
+
+func (b *Board) fleetRows(r *http.Request, f view.Fleet) ([][]string, error) {
+	if f == nil {
+		return nil, errNone
+	}
+	var is fleet.Status
+	err := b.o.Facts.Within(r.Context(), func(ctx context.Context) (err error) {
+		is, err = f.Status(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	t := view.DaemonTable(&is)
+	if r.PathValue("figure") == "work" {
+		t = view.UnitTable(&is, true)
+	}
+	rows := make([][]string, 1, 1+len(t.Rows))
+	for _, c := range t.Columns {
+		rows[0] = append(rows[0], strings.ReplaceAll(c.Name, " ", "_"))
+	}
+	for _, row := range t.Rows {
+		rows = append(rows, cells(row...))
+	}
+	return rows, nil
+}
+
+// cells writes the cells of a row for programs. A time that is missing or zero is empty.
+func cells(row ...any) []string {
+	texts := make([]string, len(row))
+	for i, value := range row {
+		switch v := value.(type) {
+		case nil:
+		case time.Time:
+			texts[i] = instant(v)
+		case *time.Time:
+			if v != nil {
+				texts[i] = instant(*v)
+			}
+		case *moment:
+			if v != nil {
+				texts[i] = v.ISO
+			}
+		case time.Duration:
+			texts[i] = fmt.Sprint(int64(v / time.Second))
+		case view.State:
+			texts[i] = v.Text
+		case view.Reason:
+			texts[i] = v.Why
+		default:
+			texts[i] = fmt.Sprint(v)
+		}
+	}
+	return texts
+}
+
+// instant writes a time, or nothing for zero.
+func instant(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+func (s *state) whoRows(h hours) [][]string {
+	rows := [][]string{{"who", "kind", "units", "percent", "spent_since"}}
+	for _, l := range h.legend() {
+		rows = append(rows, cells(l.Name, l.Kind, l.units, l.share, h.since))
+	}
+	return rows
+}
+
+// rows returns a row for each bar and group with spend, and one for the refusals of a bar.
+func (h *past) rows() [][]string {
+	first := "day"
+	if h.span == "24h" {
+		first = "hour"
+	}
+	rows := [][]string{{first, string(h.by), "units", "refused_calls", "stopped_by_block"}}
+	for i, b := range h.bars {
+		for _, g := range h.groups {
+			if g.hours[i] != 0 {
+				rows = append(rows, cells(b.key, g.name, g.hours[i], nil, nil))
+			}
+		}
+		if b.refused+b.blocked > 0 {
+			rows = append(rows, cells(b.key, nil, nil, b.refused, b.blocked))
+		}
+	}
+	return rows
+}
+
+func runRows(runs []catalog.RunRecord) [][]string {
+	rows := [][]string{{"run", "job", "started", "ended", "state", "pages", "units", "new", "updated", "resumes"}}
+	for i := range runs {
+		r := &runs[i]
+		sum := view.Total(r)
+		rows = append(rows, cells(r.ID, r.Job, r.StartedAt, r.EndedAt, r.State, sum.Pages, sum.Units, sum.New, sum.Updated, r.ResumeAt))
+	}
+	return rows
+}
+
+func workRows(r *catalog.RunRecord) [][]string {
+	rows := [][]string{{"work", "state", "pages", "units", "refused_calls", "new", "updated", "why", "resumes"}}
+	for i := range r.Work {
+		w := &r.Work[i]
+		rows = append(rows, cells(w.Work, w.State, w.Pages, w.Units, w.Refused, w.New, w.Updated, why(w), w.ResumeAt))
+	}
+	return rows
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/quota"
 )
@@ -16,7 +15,7 @@ const daysRead = 30
 // than the ledger. It may be called at any time, by several servers too.
 func (b *Board) KeepDays(ctx context.Context) error {
 	src := b.sources()
-	now := b.clock.Now()
+	now := b.o.Clock.Now()
 	since := now.Add(-daysRead * day)
 	spent, err := src.Ledger.View().Spend(ctx, quota.SpendQuery{Since: since}, quota.ByAccount, quota.ByDay)
 	if err != nil {
@@ -72,7 +71,6 @@ func zoneIn(book *quota.Book, name string) *time.Location {
 	return time.UTC
 }
 
-// withoutKey returns the name of a pool without its key.
 func withoutKey(name string) string {
 	if pool, err := quota.ParsePool(name); err == nil && pool.Name != "" {
 		return pageOf(pool)
@@ -81,8 +79,8 @@ func withoutKey(name string) string {
 }
 
 // readDays reads the totals that the catalog keeps, and those of today from the ledger.
-func (h *past) readDays(ctx context.Context, s *state, u *quota.Usage, src *view.Sources) error {
-	days, err := src.Catalog.Days(ctx, h.pool, h.bars[0].key)
+func (h *past) readDays(ctx context.Context, s *state, u *quota.Usage) error {
+	days, err := s.src.Catalog.Days(ctx, h.pool, h.bars[0].key)
 	if err != nil {
 		return err
 	}
@@ -90,7 +88,7 @@ func (h *past) readDays(ctx context.Context, s *state, u *quota.Usage, src *view
 	groups := map[string]*group{}
 	latest := &past{pool: h.pool, by: byJob, span: "30d", zone: h.zone}
 	latest.lay(s.Now)
-	if err := latest.read(ctx, s, u, src); err != nil {
+	if err := latest.read(ctx, s, u); err != nil {
 		return err
 	}
 	fresh := latest.index()

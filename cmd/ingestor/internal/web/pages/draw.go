@@ -8,6 +8,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/internal/svg"
+	"github.com/headroom-quota/headroom/quota"
 )
 
 // inline returns a picture as HTML. The canvas escapes all text.
@@ -21,18 +22,7 @@ func (h *hours) draw(by grouping, width float64) template.HTML {
 	title := fmt.Sprintf("%s by %s, by the hour", h.of, by)
 	most, desc := h.peak()
 	c := svg.New(width, height, title, desc)
-	ticks := svg.Ticks(0, float64(most), 4)
-	top1 := ticks[len(ticks)-1]
-	base := height - bottom
-	y := func(v float64) float64 { return base - v/top1*(base-top) }
-	for _, t := range ticks {
-		class := "grid"
-		if t == 0 {
-			class = "axis"
-		}
-		c.Line(left, y(t), width, y(t), class)
-		c.Text(left-8, y(t)+4, "end faint", view.Number(int64(t)))
-	}
+	y := grid(c, left, top, width, height-bottom, svg.Ticks(0, float64(most), 4))
 	slot := (width - left) / float64(h.n)
 	every := 3
 	if width < 500 {
@@ -44,36 +34,57 @@ func (h *hours) draw(by grouping, width float64) template.HTML {
 		if at.Hour()%every == 0 && i > 0 && i < h.n-1 {
 			c.Time(x+slot/2, height-6, "middle faint", at)
 		}
-		sum := 0.0
-		for _, g := range h.groups {
-			if g.hours[i] == 0 {
-				continue
-			}
-			v := float64(g.hours[i])
-			hint := at.Format("15:04") + " UTC: " + count(g.hours[i], "unit") + " of " + g.name
-			c.Bar(x+slot*0.14, y(sum+v), slot*0.72, y(sum)-y(sum+v), g.class, hint)
-			sum += v
-		}
+		stack(c, h.groups, i, x, slot, y, at.Format("15:04 UTC"))
 	}
 	return inline(c)
 }
 
-// peak returns the units of the highest hour, and a description of the chart.
-func (h *hours) peak() (most int64, desc string) {
-	highest := 0
-	for i := range h.n {
-		var sum int64
-		for _, g := range h.groups {
-			sum += g.hours[i]
+// grid draws the lines of a chart with their numbers. It returns the height of a value.
+func grid(c *svg.Canvas, left, top, width, base float64, ticks []float64) (y func(float64) float64) {
+	y = func(v float64) float64 { return base - v/ticks[len(ticks)-1]*(base-top) }
+	for _, t := range ticks {
+		class := "grid"
+		if t == 0 {
+			class = "axis"
 		}
-		if sum > most {
-			most, highest = sum, i
+		c.Line(left, y(t), width, y(t), class)
+		c.Text(left-8, y(t)+4, "end faint", view.Number(int64(t)))
+	}
+	return y
+}
+
+// stack draws what groups spent in the time of a bar, one on top of the other. It returns the sum.
+func stack(c *svg.Canvas, groups []group, bar int, x, slot float64, y func(float64) float64, when string) (sum float64) {
+	for _, g := range groups {
+		if v := float64(g.hours[bar]); v > 0 {
+			c.Bar(x+slot*0.14, y(sum+v), slot*0.72, y(sum)-y(sum+v), g.class, when+": "+count(g.hours[bar], "unit")+" of "+g.name)
+			sum += v
 		}
 	}
+	return sum
+}
+
+// highest returns the bar in which groups spent most.
+func highest(groups []group, bars int) (bar int, most int64) {
+	for i := range bars {
+		var sum int64
+		for _, g := range groups {
+			sum += max(g.hours[i], 0)
+		}
+		if sum > most {
+			bar, most = i, sum
+		}
+	}
+	return bar, most
+}
+
+// peak returns the units of the highest hour, and a description of the chart.
+func (h *hours) peak() (most int64, desc string) {
+	bar, most := highest(h.groups, h.n)
 	if most == 0 {
 		return 0, "None is used."
 	}
-	at := h.from.Add(time.Duration(highest) * time.Hour).Format("15:04 UTC")
+	at := h.from.Add(time.Duration(bar) * time.Hour).Format("15:04 UTC")
 	return most, fmt.Sprintf("%s in all, at most %s in the hour from %s. The table below has the sums.", view.Number(h.total), view.Number(most), at)
 }
 
@@ -130,7 +141,7 @@ func (s *state) mark(c *svg.Canvas, r *catalog.RunRecord, x func(time.Time) floa
 	if end.IsZero() {
 		end = s.Now
 	}
-	x1 := x(latestOf(r.StartedAt, s.Now.Add(-day)))
+	x1 := x(later(r.StartedAt, s.Now.Add(-day)))
 	x2 := max(x(end), x1+4)
 	hint := fmt.Sprintf("%s, %s: %s, %s", r.Job, s.Stamp(r.StartedAt), r.State, count(view.Total(r).Units, "unit"))
 	switch r.State {
@@ -182,9 +193,28 @@ func shorten(name string) string {
 	return name[:most-1] + "…" // names of jobs are ASCII
 }
 
-func latestOf(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
+// drawLearned draws how a learned limit changed: what passed in a second, from one refusal to the
+// next. It draws nothing before there are two of them.
+func drawLearned(k *quota.Learned) template.HTML {
+	const width, height, left, top, bottom = 340.0, 120.0, 52.0, 12.0, 24.0
+	if len(k.Course) < 2 {
+		return ""
 	}
-	return b
+	first, last, most := k.Course[0].At, k.Course[len(k.Course)-1].At, 0.0
+	for _, r := range k.Course {
+		most = max(most, 60*r.Rate)
+	}
+	c := svg.New(width, height, "The limit as it was learned, in units a minute", "The latest is "+view.Rate(k.Measured)+".")
+	y := grid(c, left, top, width, height-bottom, svg.Ticks(0, max(most, 1), 3))
+	x := func(r quota.LearnedRate) float64 {
+		return left + r.At.Sub(first).Seconds()/max(last.Sub(first).Seconds(), 1)*(width-left)
+	}
+	var line []svg.Point
+	for _, r := range k.Course {
+		line = append(line, svg.Point{X: x(r), Y: y(60 * r.Rate)})
+	}
+	c.Polyline("running", line...)
+	c.Time(left, height-7, "faint", first)
+	c.Time(width, height-7, "end faint", last)
+	return inline(c)
 }

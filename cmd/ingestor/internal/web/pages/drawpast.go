@@ -24,17 +24,7 @@ func (h *past) draw(width float64) template.HTML {
 	if h.span == "24h" {
 		limit = 0
 	}
-	ticks := svg.Ticks(0, float64(max(most, limit, 1)), 4)
-	base, highest := height-bottom, ticks[len(ticks)-1]
-	y := func(v float64) float64 { return base - v/highest*(base-top) }
-	for _, t := range ticks {
-		class := "grid"
-		if t == 0 {
-			class = "axis"
-		}
-		c.Line(left, y(t), width, y(t), class)
-		c.Text(left-8, y(t)+4, "end faint", view.Number(int64(t)))
-	}
+	y := grid(c, left, top, width, height-bottom, svg.Ticks(0, float64(max(most, limit, 1)), 4))
 	slot := (width - left) / float64(len(h.bars))
 	const label = 40.0 // is the width of "30 Sep", with some room; the last ends with the picture
 	every := max(int(math.Ceil((label+4+max(label-slot, 0)/2)/slot)), 1)
@@ -52,13 +42,7 @@ func (h *past) draw(width float64) template.HTML {
 				c.Text(at, height-7, class, b.at.Format("2 Jan"))
 			}
 		}
-		sum := 0.0
-		for _, g := range h.groups {
-			if v := float64(g.hours[i]); v > 0 {
-				c.Bar(x+slot*0.14, y(sum+v), slot*0.72, y(sum)-y(sum+v), g.class, h.nameOfBar(b)+": "+count(g.hours[i], "unit")+" of "+g.name)
-				sum += v
-			}
-		}
+		sum := stack(c, h.groups, i, x, slot, y, h.nameOfBar(b))
 		h.marks(c, b, x+slot/2, y(sum)-7)
 	}
 	if limit > 0 {
@@ -113,28 +97,19 @@ func (h *past) nameOfBar(b *bar) string {
 
 // peak returns the units of the highest bar, and a description of the chart.
 func (h *past) peak() (most int64, desc string) {
-	highest := 0
-	for i := range h.bars {
-		var sum int64
-		for _, g := range h.groups {
-			sum += max(g.hours[i], 0)
-		}
-		if sum > most {
-			most, highest = sum, i
-		}
-	}
+	bar, most := highest(h.groups, len(h.bars))
 	if most == 0 {
 		return 0, "Nothing was spent."
 	}
-	return most, fmt.Sprintf("%s in all, at most %s: %s. The table below has the sums.", count(h.total, "unit"), view.Number(most), h.nameOfBar(&h.bars[highest]))
+	return most, fmt.Sprintf("%s in all, at most %s: %s. The table below has the sums.", count(h.total, "unit"), view.Number(most), h.nameOfBar(&h.bars[bar]))
 }
 
 // did returns what people did on the pages, or nil if nobody did anything.
-func (s *state) did(ctx context.Context, b *Board, c view.Catalog) *table {
+func (s *state) did(ctx context.Context, b *Board) *table {
 	const latest = 20
 	t := view.Table{Columns: []view.Column{{Name: "when"}, {Name: "who"}, {Name: "did"}, {Name: "to", Long: true}, {Name: "detail", Long: true}}}
-	err := b.facts.Within(ctx, func(ctx context.Context) error {
-		all, err := c.Actions(ctx, latest)
+	err := b.o.Facts.Within(ctx, func(ctx context.Context) error {
+		all, err := s.src.Catalog.Actions(ctx, latest)
 		for _, a := range all {
 			t.Rows = append(t.Rows, []any{a.At, a.Who, a.What, view.Plain(a.Target), view.Plain(a.Detail)})
 		}

@@ -25,21 +25,20 @@ type fleetPage struct {
 // Fleet serves the page of the daemons and their work: /fleet, or /fleet?all=yes with the work
 // that waits until its job is due.
 func (b *Board) Fleet(w http.ResponseWriter, r *http.Request) {
-	src := b.sources()
-	if src.Fleet == nil {
+	s := b.blank()
+	if s.src.Fleet == nil {
 		b.Problem(w, r, http.StatusNotFound, "There is no fleet: the catalog of this server is a file. A fleet needs the setting database")
 		return
 	}
-	s := b.blank()
 	p := &fleetPage{Page: s.page("Fleet", "/fleet", true), All: r.URL.Query().Get("all") == "yes"}
 	var is fleet.Status
-	err := b.facts.Within(r.Context(), func(ctx context.Context) (err error) {
-		is, err = src.Fleet.Status(ctx)
+	err := b.o.Facts.Within(r.Context(), func(ctx context.Context) (err error) {
+		is, err = s.src.Fleet.Status(ctx)
 		return err
 	})
 	if err != nil {
 		if r.Context().Err() == nil {
-			b.log.Warn("show the fleet", "error", err)
+			b.o.Log.Warn("show the fleet", "error", err)
 		}
 		p.Notes = verdict.OfFleet(nil, err)
 		b.show(w, r, http.StatusOK, "fleet", p)

@@ -27,7 +27,6 @@ type forecast struct {
 	Resuming []string // jobs with deferred work, which counts as one more run
 }
 
-// forecastLine is the part of one job.
 type forecastLine struct {
 	Job   string
 	Runs  int
@@ -38,7 +37,6 @@ type forecastLine struct {
 	Unknown bool // the cost is not known, and does not count
 }
 
-// tick is a future run.
 type tick struct {
 	at  time.Time
 	job *job
@@ -102,8 +100,7 @@ func (s *state) runsOut(f *forecast, u *quota.Usage, ticks []tick) {
 			if verdict.IsShort(w) || spent <= w.Remaining || w.Window != f.window && !t.at.Before(w.NextAt) {
 				continue
 			}
-			at := s.Moment(t.at)
-			f.Fits, f.RunsOut, f.RunsJob, f.Lacks = false, &at, t.job.Name, period(w)
+			f.Fits, f.RunsOut, f.RunsJob, f.Lacks = false, s.at(t.at), t.job.Name, period(w)
 			return
 		}
 	}
@@ -141,10 +138,8 @@ func (f *forecast) Lack() sentence {
 	return say(f.RunsJob, " at ", *f.RunsOut, " is the first run that lacks units ", f.Lacks)
 }
 
-// Left returns the units that are left.
 func (f *forecast) Left() string { return view.Number(f.Free) }
 
-// Says returns the line in words.
 func (l *forecastLine) Says() string {
 	if l.Runs == 0 {
 		return "no run"

@@ -22,7 +22,6 @@ var groupings = map[grouping]quota.Dimension{
 	byJob: quota.ByJob, byMethod: quota.ByMethod, "region": quota.ByRegion, "class": quota.ByClass, "caller": quota.ByJob, "account": quota.ByAccount,
 }
 
-// inOrder are the choices of the page, as it shows them.
 var inOrder = struct {
 	by     []grouping
 	ranges []string
@@ -82,16 +81,15 @@ type choice struct {
 
 // History serves the spend of a pool: /history?pool=&range=&by=.
 func (b *Board) History(w http.ResponseWriter, r *http.Request) {
-	src := b.sources()
-	s := b.read(r.Context(), &src)
+	s := b.read(r.Context())
 	p := &historyPage{Page: s.judged("History", "/")}
-	h, err := b.past(r, s, &src)
+	h, err := b.past(r, s)
 	if h == nil && err == nil {
 		b.Problem(w, r, http.StatusNotFound, "There is no such pool")
 		return
 	}
 	if err != nil {
-		b.log.Warn("show the history", "error", err)
+		b.o.Log.Warn("show the history", "error", err)
 		p.Problem = "The history cannot be read now"
 		partly(r.Context())
 		b.show(w, r, http.StatusOK, "history", p)
@@ -132,12 +130,12 @@ func (b *Board) History(w http.ResponseWriter, r *http.Request) {
 		p.Zone = cmp.Or(verdict.Zones[h.zone.String()], h.zone.String())
 	}
 	p.CSV = strings.Replace(path(h.pool, h.span, h.by), "/history?", "/csv/history?", 1)
-	p.Did = s.did(r.Context(), b, src.Catalog)
+	p.Did = s.did(r.Context(), b)
 	b.show(w, r, http.StatusOK, "history", p)
 }
 
 // past reads the spend that a request asks for, or nil if there is no such pool.
-func (b *Board) past(r *http.Request, s *state, src *view.Sources) (*past, error) {
+func (b *Board) past(r *http.Request, s *state) (*past, error) {
 	q := r.URL.Query()
 	u := s.Worst()
 	if name := withoutKey(q.Get("pool")); name != "" {
@@ -166,11 +164,11 @@ func (b *Board) past(r *http.Request, s *state, src *view.Sources) (*past, error
 		h.limit = 0
 	}
 	h.lay(s.Now)
-	err := b.facts.Within(r.Context(), func(ctx context.Context) error {
+	err := b.o.Facts.Within(r.Context(), func(ctx context.Context) error {
 		if h.span == "1y" {
-			return h.readDays(ctx, s, u, src)
+			return h.readDays(ctx, s, u)
 		}
-		return h.read(ctx, s, u, src)
+		return h.read(ctx, s, u)
 	})
 	return h, err
 }
@@ -206,7 +204,6 @@ func (h *past) keyOf(at time.Time) string {
 	return at.In(h.zone).Format(time.DateOnly)
 }
 
-// index returns the bars by their keys.
 func (h *past) index() map[string]int {
 	all := make(map[string]int, len(h.bars))
 	for i := range h.bars {
@@ -216,7 +213,7 @@ func (h *past) index() map[string]int {
 }
 
 // read reads the spend from the ledger, and the refusals from the catalog.
-func (h *past) read(ctx context.Context, s *state, u *quota.Usage, src *view.Sources) error {
+func (h *past) read(ctx context.Context, s *state, u *quota.Usage) error {
 	dims := []quota.Dimension{quota.ByAccount, quota.ByDay, quota.ByJob, groupings[h.by]}
 	if h.by == byJob || h.by == "caller" {
 		dims = append(dims, quota.ByMethod) // which tells corrections and others apart
@@ -228,11 +225,11 @@ func (h *past) read(ctx context.Context, s *state, u *quota.Usage, src *view.Sou
 	if h.span == "24h" {
 		dims, query.Since = append(dims, quota.ByHour), h.bars[0].at
 	}
-	all, err := src.Ledger.View().Spend(ctx, query, dims...)
+	all, err := s.src.Ledger.View().Spend(ctx, query, dims...)
 	if err != nil {
 		return err
 	}
-	if err := s.nameJobs(ctx, src.Catalog, all, query.Since); err != nil {
+	if err := s.nameJobs(ctx, all, query.Since); err != nil {
 		return err
 	}
 	at := h.index()
@@ -252,7 +249,7 @@ func (h *past) read(ctx context.Context, s *state, u *quota.Usage, src *view.Sou
 		}
 	}
 	h.rank(groups, s.colours(h.by))
-	refusals, err := src.Catalog.Refusals(ctx, h.bars[0].at.Add(-day/2))
+	refusals, err := s.src.Catalog.Refusals(ctx, h.bars[0].at.Add(-day/2))
 	for i := range refusals {
 		f := &refusals[i]
 		if k, ok := at[h.keyOf(f.Hour)]; ok && withoutKey(f.Pool) == h.pool {
@@ -262,7 +259,6 @@ func (h *past) read(ctx context.Context, s *state, u *quota.Usage, src *view.Sou
 	return err
 }
 
-// nameOf returns the group of spend, and its kind.
 func (h *past) nameOf(s *state, sp *quota.Spent) (name, kind string) {
 	l := &sp.Labels
 	switch h.by {
@@ -284,7 +280,6 @@ func (h *past) nameOf(s *state, sp *quota.Spent) (name, kind string) {
 	return s.spender(h.by, l)
 }
 
-// add adds units to a group and a bar.
 func (h *past) add(groups map[string]*group, name, kind string, k int, units int64) {
 	g := groups[name]
 	if g == nil {

@@ -55,8 +55,7 @@ func TestOnlyTheFirstHourIsDivided(t *testing.T) {
 func hoursOf(r *viewtest.Rig, by grouping) hours {
 	r.Helper()
 	b := New(r.Sources, &Options{Clock: r.Clock})
-	src := r.Sources()
-	s := b.read(r.Context(), &src)
+	s := b.read(r.Context())
 	u := s.Pool("youtube/units")
 	return s.hours(u, verdict.Shown(u), by)
 }
@@ -89,8 +88,9 @@ func TestSharesAddUp(t *testing.T) {
 			}
 		}
 		for _, by := range []grouping{byJob, byMethod} {
-			s := &state{State: verdict.NewReader(&verdict.Options{Clock: clock}).Read(t.Context(), &view.Sources{Ledger: ledger})}
-			rig.Must(s.readSpend(t.Context(), ledger))
+			s := &state{src: view.Sources{Ledger: ledger}}
+			s.State = verdict.NewReader(&verdict.Options{Clock: clock}).Read(t.Context(), &s.src)
+			rig.Must(s.readSpend(t.Context()))
 			u := s.Pool("youtube/units")
 			h := s.hours(u, verdict.Shown(u), by)
 			sum := h.unnamed
@@ -126,8 +126,7 @@ func TestSpendOfEarlierVersions(t *testing.T) {
 	_, err := r.Ledger.Reserve(t.Context(), quota.Call{Method: "search.list", Job: "new"})
 	r.Must(err)
 	b := New(r.Sources, &Options{Clock: r.Clock})
-	src := r.Sources()
-	s := b.read(t.Context(), &src)
+	s := b.read(t.Context())
 	u := s.Pool("youtube/units")
 	if u.Allowances[0].Used == 0 {
 		u = s.Pool("youtube/searches")

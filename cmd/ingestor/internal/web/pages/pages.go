@@ -8,14 +8,15 @@
 package pages
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"sync"
+	"sync/atomic"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
-	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/kept"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 )
@@ -30,56 +31,36 @@ type Options struct {
 	Searching func(ctx context.Context, search func(context.Context) error) error
 	// Operated reports whether people may act on the pages; nil says that they may not.
 	Operated func() bool
-	// Keep sends what make returns, or what is kept of it; nil keeps nothing. An answer that
-	// is not whole says what could not be read.
-	Keep func(w http.ResponseWriter, r *http.Request, make func(*http.Request) (a *kept.Answer, whole bool))
 }
 
 // Board serves the pages.
 type Board struct {
-	sources func() view.Sources
-	clock   quota.Clock
-	log     *slog.Logger
-	facts   *verdict.Reader
-
-	searching func(context.Context, func(context.Context) error) error
-	operated  func() bool
-	keep      func(http.ResponseWriter, *http.Request, func(*http.Request) (*kept.Answer, bool))
-	forms     forms
-	palettes  sync.Map // see state
+	o        Options
+	sources  func() view.Sources
+	forms    forms
+	palettes sync.Map // see state
 }
 
 // New returns a board that calls sources once for each page and shows them.
 func New(sources func() view.Sources, o *Options) *Board {
-	b := &Board{sources: sources, clock: o.Clock, log: o.Log, facts: o.Facts, searching: o.Searching, operated: o.Operated, keep: o.Keep}
-	if b.facts == nil {
-		b.facts = verdict.NewReader(&verdict.Options{Clock: o.Clock})
+	b := &Board{o: *o, sources: sources}
+	b.o.Facts = cmp.Or(b.o.Facts, verdict.NewReader(&verdict.Options{Clock: o.Clock}))
+	if b.o.Operated == nil {
+		b.o.Operated = func() bool { return false }
 	}
-	if b.operated == nil {
-		b.operated = func() bool { return false }
-	}
-	if b.keep == nil {
-		b.keep = func(w http.ResponseWriter, r *http.Request, make func(*http.Request) (*kept.Answer, bool)) {
-			a, _ := make(r)
-			a.Send(w, r)
-		}
-	}
-	if b.searching == nil {
-		b.searching = func(ctx context.Context, search func(context.Context) error) error { return search(ctx) }
+	if b.o.Searching == nil {
+		b.o.Searching = func(ctx context.Context, search func(context.Context) error) error { return search(ctx) }
 	}
 	return b
 }
 
 // Home serves the first page: /, or /?by=method to group spend by method.
-func (b *Board) Home(w http.ResponseWriter, r *http.Request) { b.keep(w, r, b.home) }
-
-func (b *Board) home(r *http.Request) (a *kept.Answer, whole bool) {
+func (b *Board) Home(w http.ResponseWriter, r *http.Request) {
 	by := byJob
 	if r.URL.Query().Get("by") == string(byMethod) {
 		by = byMethod
 	}
-	src := b.sources()
-	s := b.read(r.Context(), &src)
+	s := b.read(r.Context())
 	v := s.Verdict()
 	p := &home{
 		Page: s.page("Quota", "/", true), Verdict: v, History: "/history", By: by,
@@ -90,7 +71,7 @@ func (b *Board) home(r *http.Request) (a *kept.Answer, whole bool) {
 	if v.Pool != nil {
 		p.Who, p.History = s.who(v.Pool, v.Decides), p.History+"?"+url.Values{"pool": {pageOf(v.Pool.Pool)}}.Encode()
 	}
-	return rendered("home", p), s.whole()
+	b.show(w, r, http.StatusOK, "home", p)
 }
 
 // home is the data of the template home.html.
@@ -108,3 +89,47 @@ type home struct {
 	Runs    sentence
 	Limits  []action
 }
+
+type partKey struct{}
+
+// Whole returns a context for the request of a page, and what tells afterwards whether the
+// page could read all that it shows.
+func Whole(ctx context.Context) (context.Context, func() bool) {
+	part := new(atomic.Bool)
+	return context.WithValue(ctx, partKey{}, part), func() bool { return !part.Load() }
+}
+
+// partly says that the page of a request says what it could not read.
+func partly(ctx context.Context) {
+	if part, watched := ctx.Value(partKey{}).(*atomic.Bool); watched {
+		part.Store(true)
+	}
+}
+
+// Pages speak with the words of the verdict.
+type (
+	level    = view.Level
+	moment   = verdict.Moment
+	sentence = verdict.Sentence
+	note     = verdict.Note
+	job      = verdict.Job
+)
+
+const (
+	good = view.Good
+	warn = view.Warn
+	bad  = view.Bad
+)
+
+var (
+	say   = verdict.Say
+	span  = verdict.Span
+	count = verdict.Count
+	list  = verdict.List
+
+	later = verdict.Later
+
+	period    = verdict.Period
+	chartName = verdict.ChartName
+	workName  = verdict.WorkName
+)

@@ -35,7 +35,6 @@ type palette struct {
 // maxNames bounds the names that a palette remembers.
 const maxNames = 5000
 
-// classOf returns the class of a name's colour.
 func (p *palette) classOf(name string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -55,7 +54,6 @@ func (p *palette) classOf(name string) string {
 	return class
 }
 
-// choose returns the look of a new name.
 func (p *palette) choose(name string) int {
 	sum := sha256.Sum256([]byte(name))
 	own := int(binary.BigEndian.Uint32(sum[:]) % colours)

@@ -41,7 +41,6 @@ type poolSection struct {
 // Trouble reports whether the pool gets a card of its own, and not one line.
 func (p *poolSection) Trouble() bool { return p.Level != good }
 
-// windowRow is a window with its bar.
 type windowRow struct {
 	Within              string
 	Used, Limit, Left   string
@@ -51,7 +50,6 @@ type windowRow struct {
 	Back                []sentence // what comes back
 }
 
-// legend is a line of the legend of a chart.
 type legend struct {
 	Class, Name, Kind, Units, Share string
 

@@ -2,6 +2,8 @@ package pages
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -22,8 +24,7 @@ type regionsPage struct {
 
 // Regions serves how fresh the charts and searches are: /regions.
 func (b *Board) Regions(w http.ResponseWriter, r *http.Request) {
-	src := b.sources()
-	s := b.read(r.Context(), &src)
+	s := b.read(r.Context())
 	b.show(w, r, http.StatusOK, "regions", &regionsPage{s.judged("Regions", "/regions"), s.regionTable(s.regions()), s.Unread != nil})
 }
 
@@ -80,8 +81,7 @@ func (s *state) regions() []region {
 func (s *state) region(job string, f *view.Feed, fetches func(*job) bool) region {
 	r := region{Feed: *f, Job: job, State: f.Standing()}
 	if f.FetchedAt != nil {
-		at := s.Moment(*f.FetchedAt)
-		r.Fetched = &at
+		r.Fetched = s.at(*f.FetchedAt)
 	}
 	s.addRuns(&r, fetches)
 	return r
@@ -119,7 +119,6 @@ func (s *state) regionTable(all []region) *table {
 	return shown
 }
 
-// Title names the chart for people.
 func (r *region) Title() string { return chartName(r.Region, r.Category) }
 
 func (r *region) lastRun() any {
@@ -155,8 +154,7 @@ func (s *state) addRuns(r *region, fetches func(*job) bool) {
 		}
 		for _, w := range s.runs[i].Work {
 			if at := endOf(&s.runs[i], &w); w.Region == r.Region && at.After(last) {
-				m := s.Moment(at)
-				last, r.Last, r.LastState = at, &m, w.State
+				last, r.Last, r.LastState = at, s.at(at), w.State
 			}
 		}
 	}
@@ -165,13 +163,81 @@ func (s *state) addRuns(r *region, fetches func(*job) bool) {
 			continue
 		}
 		if o := s.Outlook(j); !o.At.IsZero() && (next.IsZero() || o.At.Before(next)) {
-			m := s.Moment(o.At)
-			next, r.Next, r.Waits = o.At, &m, o.Resumes
+			next, r.Next, r.Waits = o.At, s.at(o.At), o.Resumes
 		}
 	}
 }
 
-// fetches reports whether a job fetches the chart of a feed.
 func fetches(j *job, f *view.Feed) bool {
 	return slices.Contains(j.Charts(), ingest.Chart{Region: f.Region, Category: f.Category})
+}
+
+// chart is the data of the template chart.html.
+type chart struct {
+	Page
+	Name       string
+	Feed       *region
+	Categories []region // the charts of the region
+	Entries    []entry
+	CSV        string
+	Problem    string
+}
+
+type entry struct {
+	Rank                int
+	Title, Channel, URL string
+	Published           moment
+}
+
+// Region serves the chart of a region: /regions/{region}?category=.
+func (b *Board) Region(w http.ResponseWriter, r *http.Request) {
+	name, category := view.Plain(strings.ToUpper(r.PathValue("region"))), ingest.Category(view.Plain(r.URL.Query().Get("category")))
+	s := b.read(r.Context())
+	p := &chart{Page: s.judged("Chart of "+chartName(name, category), "/regions"), Name: chartName(name, category)}
+	for _, f := range s.regions() {
+		if f.Region != name || f.Job != "" {
+			continue
+		}
+		p.Categories = append(p.Categories, f)
+		if f.Category == category {
+			p.Feed = &f
+		}
+	}
+	if p.Feed == nil && s.Unread == nil {
+		b.Problem(w, r, http.StatusNotFound, "No job fetches a chart of "+p.Name+", and none was fetched")
+		return
+	}
+	err := b.o.Facts.Within(r.Context(), func(ctx context.Context) error { return p.load(ctx, s, name, category) })
+	switch {
+	case errors.Is(err, catalog.ErrNotFound):
+		p.Problem = "The chart was never fetched completely. It is shown once all of its pages are fetched"
+	case err != nil:
+		b.o.Log.Warn("show a chart", "region", name, "error", err)
+		p.Problem = "The catalog cannot be read now. To look for damage: ingestor doctor"
+	}
+	if p.Entries != nil {
+		p.CSV = "/csv/chart?" + url.Values{"region": {name}, "category": {category}}.Encode()
+	}
+	b.show(w, r, http.StatusOK, "chart", p)
+}
+
+func (p *chart) load(ctx context.Context, s *state, region, category string) error {
+	all, err := s.src.Catalog.Chart(ctx, region, category)
+	if err != nil {
+		return err
+	}
+	for _, e := range all.Entries {
+		p.Entries = append(p.Entries, entry{e.Rank, view.Plain(e.Video.Title), view.Plain(e.Video.ChannelTitle), view.VideoURL(e.Video.ID), s.Moment(e.Video.PublishedAt)})
+	}
+	return nil
+}
+
+// Problem serves an error page with this status. The text is a sentence without its full
+// stop.
+func (b *Board) Problem(w http.ResponseWriter, r *http.Request, status int, text string) {
+	s := b.blank()
+	b.show(w, r, status, "problem", &struct {
+		Page
+		Says string
+	}{s.page(http.StatusText(status), "", false), view.Plain(text)})
 }

@@ -8,9 +8,12 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/kept"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/internal/svg"
 )
 
@@ -31,7 +34,7 @@ const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect
 // nav returns the pages of the navigation. To add a page, add a line here, and its route.
 func (s *state) nav() []Entry {
 	all := []Entry{{"Quota", "/"}, {"Regions", "/regions"}, {"Runs", "/runs"}, {"Search", "/search"}}
-	if s.fleet {
+	if s.src.Fleet != nil {
 		all = append(all, Entry{"Fleet", "/fleet"})
 	}
 	return all
@@ -65,7 +68,7 @@ func (s *state) judged(title, at string) Page {
 // show renders a page and sends it, unless the client already has it.
 func (b *Board) show(w http.ResponseWriter, r *http.Request, status int, name string, data any) {
 	if status == http.StatusOK {
-		rendered(name, data).Send(w, r)
+		kept.New(render(name, data)).Send(w, r)
 		return
 	}
 	header, body := render(name, data)
@@ -74,9 +77,6 @@ func (b *Board) show(w http.ResponseWriter, r *http.Request, status int, name st
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // the client may have hung up
 }
-
-// rendered returns a page as an answer.
-func rendered(name string, data any) *kept.Answer { return kept.New(render(name, data)) }
 
 // render returns the header and the body of a page. An error leaves no half-sent page.
 func render(name string, data any) (http.Header, []byte) {
@@ -122,7 +122,6 @@ func files() map[string]asset {
 	return all
 }
 
-// assets returns the answers for the files by name.
 var assets = sync.OnceValue(func() map[string]*kept.Answer {
 	all := map[string]*kept.Answer{}
 	for name, a := range files() {
@@ -141,4 +140,96 @@ func (b *Board) Static(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a.Send(w, r)
+}
+
+// table is a [view.Table] for the template of that name. The first cell of a row is its
+// header.
+type table struct {
+	Caption string
+	Hidden  bool // only screen readers get the caption
+	Class   string
+	Columns []heading
+	Rows    [][]cell
+}
+
+type heading struct{ Name, Class string }
+
+// cell is a cell of a table. Only the fields of its kind are set.
+type cell struct {
+	Of, Class string // the heading, which a phone shows beside the cell, and the class
+	Text      string
+	At        *moment
+	Badge     level
+	Note      string
+	Link, ID  string      // where the text leads, and the id of the link
+	Why       *whyAndWhen // of a [view.Reason]
+}
+
+// whyAndWhen is a reason, and when what was deferred resumes, if it did not yet.
+type whyAndWhen struct {
+	Why     string
+	Resumes *moment
+}
+
+// link is a cell that leads somewhere; without an address it is text.
+type link struct{ text, to, id, note string }
+
+func (s *state) table(caption string, hidden bool, t view.Table) *table {
+	shown := &table{Caption: caption, Hidden: hidden}
+	shown.Rows = make([][]cell, len(t.Rows))
+	for i, c := range t.Columns {
+		if c.Terminal {
+			continue
+		}
+		name, class := strings.ToUpper(c.Name[:1])+c.Name[1:], ""
+		if c.Number {
+			class = "n"
+		}
+		shown.Columns = append(shown.Columns, heading{name, class})
+		if c.Spare {
+			class += " spare"
+		}
+		for k, values := range t.Rows {
+			one := s.cell(values[i])
+			one.Of, one.Class = name, class+one.Class
+			shown.Rows[k] = append(shown.Rows[k], one)
+		}
+	}
+	return shown
+}
+
+func (s *state) cell(value any) cell {
+	switch v := value.(type) {
+	case string:
+		return cell{Text: v}
+	case int64:
+		return cell{Text: view.Number(v)}
+	case time.Duration:
+		return cell{Text: span(v)}
+	case time.Time:
+		return cell{At: s.at(v)}
+	case *moment:
+		return cell{At: v}
+	case noted:
+		shown := s.cell(v.value)
+		shown.Note = v.note
+		return shown
+	case link:
+		return cell{Text: v.text, Link: v.to, ID: v.id, Note: v.note}
+	case view.State:
+		return cell{Text: v.Text, Badge: v.Level, Note: v.Note}
+	case view.Reason:
+		why := &whyAndWhen{Why: v.Why}
+		if v.Until.After(s.Now) {
+			why.Resumes = s.at(v.Until)
+		}
+		return cell{Why: why, Class: "long"}
+	}
+	return cell{}
+}
+
+// noted is a value with a note beside it.
+type noted struct {
+	value any
+	note  string
 }

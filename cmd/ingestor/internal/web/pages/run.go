@@ -1,10 +1,12 @@
 package pages
 
 import (
+	"context"
 	"html/template"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest/catalog"
@@ -19,12 +21,10 @@ type runsPage struct {
 
 // Runs serves the runs of the last 24 hours and the schedules: /runs.
 func (b *Board) Runs(w http.ResponseWriter, r *http.Request) {
-	src := b.sources()
-	s := b.read(r.Context(), &src)
+	s := b.read(r.Context())
 	b.show(w, r, http.StatusOK, "runs", &runsPage{s.judged("Runs", "/runs"), s.timeline(), s.Unread != nil})
 }
 
-// runsInShort says how the last run ended.
 func (s *state) runsInShort() sentence {
 	if len(s.runs) == 0 {
 		return nil
@@ -41,7 +41,6 @@ func stateWord(st catalog.State) string {
 	return string(st)
 }
 
-// runPath returns the address of the page of a run.
 func runPath(id int64) string { return "/runs/" + strconv.FormatInt(id, 10) }
 
 // timeline is the data of the section on runs.
@@ -52,7 +51,6 @@ type timeline struct {
 	Partial      bool // whether the oldest runs are left out
 }
 
-// jobRow is a row of the table of jobs.
 type jobRow struct {
 	Name, Schedule, Cost string
 	Next                 *moment // nil: not known, or never
@@ -75,12 +73,7 @@ func (s *state) timeline() timeline {
 func (s *state) outlooks() (all []jobRow) {
 	for _, j := range s.Jobs {
 		o := s.Outlook(j)
-		row := jobRow{Name: j.Name, Schedule: j.Schedule().String(), Says: o.Says}
-		if !o.At.IsZero() {
-			at := s.Moment(o.At)
-			row.Next = &at
-		}
-		row.Cost = count(j.Cost.Units, "unit")
+		row := jobRow{Name: j.Name, Schedule: j.Schedule().String(), Next: s.at(o.At), Says: o.Says, Cost: count(j.Cost.Units, "unit")}
 		switch {
 		case j.Cost.Unknown:
 			row.Cost = "not known yet"
@@ -118,4 +111,214 @@ func (s *state) jobNames() (names []string) {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// oneRun is the data of the template run.html.
+type oneRun struct {
+	Page
+	Job     string
+	State   view.State
+	Started moment
+	Took    string
+	Why     sentence
+	Resumes *moment
+	Figures []figure
+	Work    *table
+	Errors  []reported
+	CSV     string
+	Problem string
+	Actions []action
+}
+
+type figure struct{ Number, Name string }
+
+type reported struct{ Work, Text string }
+
+// OneRun serves a run: /runs/{id}.
+func (b *Board) OneRun(w http.ResponseWriter, r *http.Request) {
+	id, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
+	if err != nil || id < 1 {
+		b.Problem(w, r, http.StatusNotFound, "There is no such run")
+		return
+	}
+	s := b.read(r.Context())
+	p := &oneRun{Page: s.judged("Run "+strconv.FormatInt(id, 10), "/runs")}
+	run, err := b.run(r.Context(), s, id)
+	switch {
+	case err != nil:
+		b.o.Log.Warn("show a run", "run", id, "error", err)
+		p.Problem = "The catalog cannot be read now. To look for damage: ingestor doctor"
+	case run == nil:
+		b.Problem(w, r, http.StatusNotFound, "There is no such run. The history keeps the latest")
+		return
+	default:
+		s.fill(p, run)
+	}
+	b.show(w, r, http.StatusOK, "run", p)
+}
+
+func (b *Board) run(ctx context.Context, s *state, id int64) (run *catalog.RunRecord, err error) {
+	err = b.o.Facts.Within(ctx, func(ctx context.Context) error {
+		all, err := s.src.Catalog.Runs(ctx, catalog.RunsQuery{Before: id + 1, Limit: 1})
+		if all = view.Runs(all); len(all) > 0 && all[0].ID == id {
+			run = &all[0]
+		}
+		return err
+	})
+	return run, err
+}
+
+// fill says what a run did, why it stopped and when it resumes.
+func (s *state) fill(p *oneRun, r *catalog.RunRecord) {
+	sum := view.Total(r)
+	p.Title, p.Job, p.State, p.Started = r.Job+", run "+strconv.FormatInt(r.ID, 10), r.Job, view.StateOf(r.State), s.Moment(r.StartedAt)
+	p.Tab, p.State.Text, p.CSV = say(p.Title), stateWord(r.State), "/csv/run?id="+strconv.FormatInt(r.ID, 10)
+	if !r.EndedAt.IsZero() {
+		p.Took = span(r.EndedAt.Sub(r.StartedAt))
+	}
+	if r.ResumeAt.After(s.Now) {
+		p.Resumes = s.at(r.ResumeAt)
+	}
+	if w := stopped(r); w != nil {
+		p.Why = why(w)
+	} else if r.State == catalog.Failed {
+		p.Why = say("It ended before its work was done")
+	}
+	done, refused := 0, int64(0)
+	for _, w := range r.Work {
+		refused += w.Refused
+		if w.State == catalog.Done {
+			done++
+		}
+		p.report(workName(w.Work), w.Error)
+	}
+	if !slices.ContainsFunc(p.Errors, func(e reported) bool { return strings.Contains(e.Text, r.Error) }) {
+		p.report("the run", r.Error)
+	}
+	p.Figures = []figure{
+		{view.Number(int64(done)) + " of " + view.Number(int64(len(r.Work))), "units of work done"},
+		{view.Number(int64(sum.Pages)), "pages"},
+		{view.Number(sum.Units), "units spent"},
+		{view.Number(refused), "calls refused"},
+		{view.Number(int64(sum.New)), "new videos"},
+	}
+	if len(r.Work) > 0 {
+		p.Work = s.workTable(r)
+	}
+	p.Actions = s.resets(r)
+}
+
+// report adds the text of an error, once for all work that reported it.
+func (p *oneRun) report(work, text string) {
+	if text == "" {
+		return
+	}
+	for i := range p.Errors {
+		if e := &p.Errors[i]; e.Text == text {
+			e.Work += "; " + work
+			return
+		}
+	}
+	p.Errors = append(p.Errors, reported{work, text})
+}
+
+// workTable returns a row for each unit of work of a run. It does not say again why the run
+// stopped, and when it resumes.
+func (s *state) workTable(r *catalog.RunRecord) *table {
+	t := view.Table{Columns: []view.Column{
+		{Name: "work", Long: true},
+		{Name: "state"},
+		{Name: "pages", Number: true},
+		{Name: "units", Number: true},
+		{Name: "refused", Number: true},
+		{Name: "new", Number: true, Spare: true},
+		{Name: "updated", Number: true, Spare: true},
+		{Name: "why", Long: true},
+	}}
+	whole := ""
+	if w := stopped(r); w != nil {
+		whole = why(w).String()
+	}
+	for i := range r.Work {
+		w := &r.Work[i]
+		st := view.StateOf(w.State)
+		st.Text = stateWord(w.State)
+		row := []any{workName(w.Work), st, int64(w.Pages), w.Units, w.Refused, int64(w.New), int64(w.Updated), nil}
+		if says := why(w).String(); says != "" && (says != whole || !w.ResumeAt.Equal(r.ResumeAt)) {
+			row[len(row)-1] = view.Reason{Why: says, Until: w.ResumeAt}
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	if k := len(t.Columns) - 1; !slices.ContainsFunc(t.Rows, func(row []any) bool { return row[k] != nil }) {
+		t.Columns = t.Columns[:k]
+	}
+	return s.table("Its work", false, t)
+}
+
+// causes say in plain words why work stopped. The error itself is on the page of the run.
+var causes = map[string]string{
+	"interrupted": "It was told to stop",
+	"lease":       "Another process took the job over",
+	"max_runtime": "Its max_runtime had passed",
+	"max_units":   "Its max_units were spent",
+	"pages":       "It fetched its pages of one run, and there are more",
+	"outage":      "The ledger could not be reached",
+	"down":        "The upstream was down",
+	"credential":  "The upstream rejected the credential",
+	"impossible":  "A call costs more than the limit",
+	"unpriced":    "The price book has no price for a call",
+	"book":        "Another process uses a newer price book",
+	"input":       "A call was invalid",
+	"catalog":     "The catalog could not be written",
+	"ended":       "Its process ended too early",
+}
+
+// why says why work stopped, or nothing if it is done or under way.
+func why(w *catalog.WorkRecord) sentence {
+	switch {
+	case w.State == catalog.Done || w.State == catalog.Running:
+		return nil
+	case w.Cause == "refused" && w.Pool != "":
+		return say(w.Pool, " had too few units left")
+	case w.Cause == "blocked" && w.Pool != "":
+		return say(w.Pool, " was blocked")
+	case causes[w.Cause] != "":
+		return say(causes[w.Cause])
+	case w.State == catalog.Deferred:
+		return say("It was deferred")
+	}
+	return say("The upstream answered with an error")
+}
+
+// stopped returns the work that says why a run stopped: the first that failed, or else the
+// first that was deferred. It returns nil if all is done.
+func stopped(r *catalog.RunRecord) *catalog.WorkRecord {
+	for _, state := range []catalog.State{catalog.Failed, catalog.Deferred} {
+		for i := range r.Work {
+			if r.Work[i].State == state {
+				return &r.Work[i]
+			}
+		}
+	}
+	return nil
+}
+
+// whyRun is the cell that says why a run stopped, and when it resumes.
+func (s *state) whyRun(r *catalog.RunRecord) any {
+	var says sentence
+	switch w := stopped(r); {
+	case w != nil:
+		says = why(w)
+		if w.State == catalog.Failed && w.Work != "" {
+			says = say(workName(w.Work), ": ", says)
+		}
+	case r.State == catalog.Failed:
+		says = say("It ended before its work was done")
+	case r.State == catalog.Skipped:
+		says = say(r.Error)
+	}
+	if says == nil {
+		return nil
+	}
+	return view.Reason{Why: says.String(), Until: r.ResumeAt}
 }

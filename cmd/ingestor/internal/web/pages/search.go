@@ -39,14 +39,13 @@ func (b *Board) Search(w http.ResponseWriter, r *http.Request) {
 	p := &found{Page: s.page("Search", "/search", false), Region: strings.ToUpper(view.Plain(q.Get("region")))}
 	p.Query = view.Plain(q.Get("q"))
 	p.Asked = strings.TrimSpace(p.Query) != ""
-	src := b.sources()
-	p.Regions = view.Regions(nil, src.Jobs)
+	p.Regions = view.Regions(nil, s.src.Jobs)
 	if i, there := slices.BinarySearch(p.Regions, p.Region); p.Region != "" && !there {
 		p.Regions = slices.Insert(p.Regions, i, p.Region)
 	}
 	if p.Asked {
-		err := b.facts.Within(r.Context(), func(ctx context.Context) error {
-			return b.searching(ctx, func(ctx context.Context) error { return p.find(ctx, s, src.Catalog, q.Get("cursor")) })
+		err := b.o.Facts.Within(r.Context(), func(ctx context.Context) error {
+			return b.o.Searching(ctx, func(ctx context.Context) error { return p.find(ctx, s, q.Get("cursor")) })
 		})
 		var told interface{ ForPeople() string }
 		switch {
@@ -55,21 +54,15 @@ func (b *Board) Search(w http.ResponseWriter, r *http.Request) {
 		case errors.As(err, &told):
 			p.Problem = told.ForPeople()
 		case err != nil:
-			b.log.Warn("search", "error", err)
+			b.o.Log.Warn("search", "error", err)
 			p.Problem = "The catalog cannot be read now. To look for damage: ingestor doctor"
 		}
 	}
 	b.show(w, r, http.StatusOK, "search", p)
 }
 
-// searcher finds videos.
-type searcher interface {
-	Search(ctx context.Context, q catalog.Query) (catalog.Results, error)
-}
-
-// find searches the catalog.
-func (p *found) find(ctx context.Context, s *state, c searcher, cursor string) error {
-	results, err := c.Search(ctx, catalog.Query{Text: p.Query, Region: p.Region, Cursor: cursor})
+func (p *found) find(ctx context.Context, s *state, cursor string) error {
+	results, err := s.src.Catalog.Search(ctx, catalog.Query{Text: p.Query, Region: p.Region, Cursor: cursor})
 	if err != nil {
 		return err
 	}

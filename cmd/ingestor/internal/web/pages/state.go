@@ -29,9 +29,9 @@ const (
 // state is what a page shows, read once for it.
 type state struct {
 	*verdict.State
+	src    view.Sources
 	acts   bool            // whether people may act on the pages
 	limits bool            // whether they may set limits of clients, too
-	fleet  bool            // whether there is a fleet
 	ours   map[string]bool // the names of jobs, also of those that ran
 
 	spend    []quota.Spent // that windows count, by pool, hour, job and method
@@ -56,21 +56,22 @@ func (s *state) colours(by grouping) *palette {
 
 // blank returns the state for a page that reads neither the ledger nor the catalog.
 func (b *Board) blank() *state {
-	return &state{State: &verdict.State{Now: b.clock.Now()}, fleet: b.sources().Fleet != nil}
+	return &state{State: &verdict.State{Now: b.o.Clock.Now()}, src: b.sources()}
 }
 
 // read reads the ledger and the catalog. An error stays in the state, for the page to say.
-func (b *Board) read(ctx context.Context, src *view.Sources) *state {
-	s := &state{State: b.facts.Read(ctx, src), acts: b.operated(), fleet: src.Fleet != nil, ours: map[string]bool{}, palettes: &b.palettes}
+func (b *Board) read(ctx context.Context) *state {
+	src := b.sources()
+	s := &state{State: b.o.Facts.Read(ctx, &src), src: src, acts: b.o.Operated(), ours: map[string]bool{}, palettes: &b.palettes}
 	s.since = s.Now
 	for _, j := range s.Jobs {
 		s.ours[j.Name] = true
 	}
 	if s.Outage == nil {
-		s.Outage = b.facts.Within(ctx, func(ctx context.Context) error { return s.readSpend(ctx, src.Ledger) })
+		s.Outage = b.o.Facts.Within(ctx, func(ctx context.Context) error { return s.readSpend(ctx) })
 	}
 	if s.Unread == nil {
-		s.Unread = b.facts.Within(ctx, func(ctx context.Context) error { return s.readRuns(ctx, src.Catalog) })
+		s.Unread = b.o.Facts.Within(ctx, func(ctx context.Context) error { return s.readRuns(ctx) })
 	}
 	if s.Outage != nil {
 		s.spend = s.spendOfRuns()
@@ -83,28 +84,23 @@ func (b *Board) read(ctx context.Context, src *view.Sources) *state {
 	for _, name := range slices.Sorted(maps.Keys(spenders)) { // the same order after a restart, whatever page is read first
 		s.colours(byJob).paint([]group{spenders[name]})
 	}
-	if !s.whole() {
+	if s.Outage != nil || s.Stuck != nil || s.Unread != nil || s.Unkept != nil || s.Unseen != nil {
 		partly(ctx)
 	}
 	if ctx.Err() == nil {
 		for what, err := range map[string]error{"read the ledger": s.Outage, "write the ledger": s.Stuck, "read the catalog": s.Unread, "write the catalog": s.Unkept, "read the fleet": s.Unseen} {
 			if err != nil {
-				b.log.Warn("a page shows less: cannot "+what, "error", err)
+				b.o.Log.Warn("a page shows less: cannot "+what, "error", err)
 			}
 		}
 	}
 	return s
 }
 
-// whole reports whether all could be read that the page shows.
-func (s *state) whole() bool {
-	return s.Outage == nil && s.Stuck == nil && s.Unread == nil && s.Unkept == nil && s.Unseen == nil
-}
-
 // readSpend reads who spent what of each upstream, from the start of the longest window that a card can show.
-func (s *state) readSpend(ctx context.Context, l *quota.Ledger) error {
+func (s *state) readSpend(ctx context.Context) error {
 	if s.acts && len(s.Book.Families) > 0 {
-		_, err := l.Admin().KeyLimits(ctx, math.MaxInt64, 1)
+		_, err := s.src.Ledger.Admin().KeyLimits(ctx, math.MaxInt64, 1)
 		s.limits = err == nil // not every store keeps limits
 	}
 	since := map[string]time.Time{}
@@ -122,7 +118,7 @@ func (s *state) readSpend(ctx context.Context, l *quota.Ledger) error {
 		since[u.Pool.Upstream], s.since = from, earlier(from, s.since)
 	}
 	for _, upstream := range slices.Sorted(maps.Keys(since)) {
-		spend, err := l.View().Spend(ctx, quota.SpendQuery{Upstream: upstream, Since: since[upstream]}, quota.ByAccount, quota.ByHour, quota.ByJob, quota.ByMethod)
+		spend, err := s.src.Ledger.View().Spend(ctx, quota.SpendQuery{Upstream: upstream, Since: since[upstream]}, quota.ByAccount, quota.ByHour, quota.ByJob, quota.ByMethod)
 		if err != nil {
 			return err
 		}
@@ -133,38 +129,37 @@ func (s *state) readSpend(ctx context.Context, l *quota.Ledger) error {
 
 // nameJobs learns which jobs ran since then, if an unknown name has spent units. The name may be
 // that of a removed job, which is not a caller.
-func (s *state) nameJobs(ctx context.Context, c view.Catalog, spend []quota.Spent, since time.Time) error {
+func (s *state) nameJobs(ctx context.Context, spend []quota.Spent, since time.Time) error {
 	if !slices.ContainsFunc(spend, func(sp quota.Spent) bool {
 		_, kind := s.spender(byJob, &sp.Labels)
 		return kind == kindCaller
 	}) {
 		return nil
 	}
-	ran, err := c.Spent(ctx, since.Add(-day)) // runs that began then, and may have taken long
+	ran, err := s.src.Catalog.Spent(ctx, since.Add(-day)) // runs that began then, and may have taken long
 	for name := range ran {
 		s.ours[name] = true
 	}
 	return err
 }
 
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
+// at returns a time for a page, or nil for zero.
+func (s *state) at(t time.Time) *moment {
+	if t.IsZero() {
+		return nil
 	}
-	return a
+	m := s.Moment(t)
+	return &m
 }
+
+func earlier(a, b time.Time) time.Time { return slices.MinFunc([]time.Time{a, b}, time.Time.Compare) }
 
 // maxRuns bounds the runs of a page: more than one a minute.
 const maxRuns = 2000
 
-// history reads runs.
-type history interface {
-	Runs(ctx context.Context, q catalog.RunsQuery) ([]catalog.RunRecord, error)
-}
-
 // readRuns reads the runs that did something within the last 24 hours, and names the jobs.
-func (s *state) readRuns(ctx context.Context, c view.Catalog) error {
-	if err := s.readDay(ctx, c); err != nil {
+func (s *state) readRuns(ctx context.Context) error {
+	if err := s.readDay(ctx); err != nil {
 		return err
 	}
 	for _, name := range s.jobNames() {
@@ -173,14 +168,14 @@ func (s *state) readRuns(ctx context.Context, c view.Catalog) error {
 	if !s.since.Before(s.Now.Add(-spendRead)) {
 		return nil // the runs that were read name them
 	}
-	return s.nameJobs(ctx, c, s.spend, s.since)
+	return s.nameJobs(ctx, s.spend, s.since)
 }
 
-func (s *state) readDay(ctx context.Context, c history) error {
+func (s *state) readDay(ctx context.Context) error {
 	const page = 100
 	since := s.Now.Add(-day - slack)
 	for before := int64(0); len(s.runs) < maxRuns; {
-		all, err := c.Runs(ctx, catalog.RunsQuery{Before: before, Limit: page})
+		all, err := s.src.Catalog.Runs(ctx, catalog.RunsQuery{Before: before, Limit: page})
 		if err != nil {
 			return fmt.Errorf("read the runs: %w", err)
 		}
@@ -200,7 +195,6 @@ func (s *state) readDay(ctx context.Context, c history) error {
 	return nil
 }
 
-// job returns a configured job, or nil.
 func (s *state) job(name string) *job {
 	for _, j := range s.Jobs {
 		if j.Name == name {

@@ -96,7 +96,6 @@ func SearchFeed(f ingest.Freshness, now time.Time, maxAge time.Duration) Feed {
 	return v
 }
 
-// age sets the time, the age and the state of a feed.
 func (f *Feed) age(fetched, now time.Time, maxAge time.Duration) {
 	f.FetchedAt, f.State = Instant(fetched), Fresh
 	if fetched.IsZero() {
@@ -157,7 +156,6 @@ func same(f catalog.Feed) func(catalog.Feed) bool {
 	return func(g catalog.Feed) bool { return f.Region == g.Region && f.Category == g.Category }
 }
 
-// wantedFeeds returns the charts that jobs fetch.
 func wantedFeeds(jobs []*ingest.Job) []catalog.Feed {
 	var all []catalog.Feed
 	for _, j := range jobs {

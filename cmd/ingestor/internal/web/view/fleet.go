@@ -22,30 +22,20 @@ type Fleet interface {
 
 // FleetStatus returns the status of a fleet for JSON, where lists are never null.
 func FleetStatus(s fleet.Status) fleet.Status {
-	if s.Daemons == nil {
-		s.Daemons = []fleet.Daemon{}
-	}
+	s.Daemons, s.Pauses, s.Units, s.Ledgers = listed(s.Daemons), listed(s.Pauses), listed(s.Units), listed(s.Ledgers)
+	s.Locks, s.Findings = listed(s.Locks), listed(s.Findings)
 	for i := range s.Daemons {
-		if s.Daemons[i].Jobs == nil {
-			s.Daemons[i].Jobs = []string{}
-		}
-	}
-	if s.Pauses == nil {
-		s.Pauses = []fleet.Pause{}
-	}
-	if s.Units == nil {
-		s.Units = []fleet.Unit{}
-	}
-	if s.Ledgers == nil {
-		s.Ledgers = []pgcatalog.Ledger{}
-	}
-	if s.Locks == nil {
-		s.Locks = []fleet.Lock{}
-	}
-	if s.Findings == nil {
-		s.Findings = []fleet.Finding{}
+		s.Daemons[i].Jobs = listed(s.Daemons[i].Jobs)
 	}
 	return s
+}
+
+// listed returns a list that is [] in JSON if it is empty, and not null.
+func listed[T any](all []T) []T {
+	if all == nil {
+		return []T{}
+	}
+	return all
 }
 
 // ChargedTo says which ledger the calls of an account are charged to.
@@ -57,7 +47,6 @@ func ChargedTo(l pgcatalog.Ledger) string {
 	return fmt.Sprintf("Calls of %s are charged to the ledger at %s since %s (identity %s).", name, l.Address, l.Since.UTC().Format("2006-01-02 15:04 MST"), l.Identity)
 }
 
-// daemonRow is a daemon with the work that it holds.
 type daemonRow struct {
 	*fleet.Daemon
 	holds []*fleet.Unit
@@ -113,7 +102,6 @@ func skew(d time.Duration) any {
 	return nil
 }
 
-// names names some units of work.
 func names(all []*fleet.Unit) string {
 	const most = 3
 	var some []string
@@ -126,7 +114,6 @@ func names(all []*fleet.Unit) string {
 	return strings.Join(some, ", ")
 }
 
-// unitRow is a unit of work of a fleet.
 type unitRow struct {
 	*fleet.Unit
 	holder   *fleet.Daemon

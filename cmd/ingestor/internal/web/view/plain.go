@@ -23,7 +23,6 @@ func Plain(text string) string {
 	}, text)
 }
 
-// clean makes texts plain.
 func clean(texts ...*string) {
 	for _, text := range texts {
 		*text = Plain(*text)

@@ -9,13 +9,9 @@ import (
 
 // Runs returns the history of runs for JSON, where lists are never null.
 func Runs(all []catalog.RunRecord) []catalog.RunRecord {
-	if all == nil {
-		all = []catalog.RunRecord{}
-	}
+	all = listed(all)
 	for i := range all {
-		if all[i].Work == nil {
-			all[i].Work = []catalog.WorkRecord{}
-		}
+		all[i].Work = listed(all[i].Work)
 		clean(&all[i].Job, &all[i].Error)
 		for k := range all[i].Work {
 			w := &all[i].Work[k]
@@ -36,7 +32,6 @@ func Total(r *catalog.RunRecord) (sum catalog.WorkRecord) {
 	return sum
 }
 
-// runRow is a run with the sums of its work.
 type runRow struct {
 	*catalog.RunRecord
 	sum catalog.WorkRecord
@@ -75,7 +70,6 @@ func RunTable(all []catalog.RunRecord) Table {
 	return table(runColumns, rows)
 }
 
-// workRow is a unit of work with its run.
 type workRow struct {
 	*catalog.WorkRecord
 	run *catalog.RunRecord
