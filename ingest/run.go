@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/ingest/youtube"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/lease"
 )
@@ -237,4 +238,58 @@ func (j *Job) Deadline(began time.Time, why Occasion) time.Time {
 		return time.Time{}
 	}
 	return j.schedule.Next(began)
+}
+
+// Catalog stores fetched data, the position of each job, and the history of runs. A
+// [catalog.Catalog] is one. Package plan has another one in memory, for its rehearsals.
+type Catalog interface {
+	NewFence(ctx context.Context, name string) (catalog.Fence, error)
+	Begin(ctx context.Context, s catalog.Start) (catalog.Run, error)
+	Cursors(ctx context.Context, job string) ([]catalog.Cursor, error)
+	Runs(ctx context.Context, q catalog.RunsQuery) ([]catalog.RunRecord, error)
+	ForgetRuns(ctx context.Context, before time.Time) error
+	Ages(ctx context.Context, kind catalog.Kind, before time.Time, limit int) ([]catalog.Age, error)
+	Expire(ctx context.Context, l catalog.Limits) (catalog.Expired, error)
+}
+
+var _ Catalog = (*catalog.Catalog)(nil)
+
+// Upstream fetches pages. Each page takes one call or a few, through a metered client.
+type Upstream interface {
+	// Trending fetches a page of the chart of a region and category.
+	Trending(ctx context.Context, region, category string, at catalog.Cursor) (*catalog.Page, error)
+	// Search fetches a page of matching videos, newest first.
+	Search(ctx context.Context, q youtube.Query, at catalog.Cursor) (*catalog.Page, error)
+	// Uploads fetches a page of the uploads of a channel, newest first.
+	Uploads(ctx context.Context, channel string, at catalog.Cursor) (*catalog.Page, error)
+	// Statistics, Videos and Channels fetch known videos or channels again, 50 ids at
+	// most.
+	Statistics(ctx context.Context, ids []string) (*catalog.Page, error)
+	Videos(ctx context.Context, ids []string) (*catalog.Page, error)
+	Channels(ctx context.Context, ids []string) (*catalog.Page, error)
+}
+
+var _ Upstream = (*youtube.Client)(nil)
+
+// Tracer follows runs and their units of work. Several goroutines call it. Its methods
+// receive a context that ends with [Options].Abort, and return one derived from it. The
+// calls of the work use the returned context, so that a tracer in the transport can relate
+// them to their work.
+type Tracer interface {
+	// Run is called when a run starts. Scheduled is zero if the run is not for a time of
+	// the schedule. The returned function is called with the report of the run.
+	Run(ctx context.Context, j *Job, scheduled time.Time) (context.Context, func(*Report))
+	// Work is called when a unit of work starts, with the context of its run.
+	Work(ctx context.Context, work, region string) (context.Context, func(*WorkReport))
+}
+
+// untraced is a tracer that does nothing.
+type untraced struct{}
+
+func (untraced) Run(ctx context.Context, _ *Job, _ time.Time) (context.Context, func(*Report)) {
+	return ctx, func(*Report) {}
+}
+
+func (untraced) Work(ctx context.Context, _, _ string) (context.Context, func(*WorkReport)) {
+	return ctx, func(*WorkReport) {}
 }
