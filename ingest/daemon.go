@@ -151,7 +151,6 @@ func (d *Daemon) load(ctx context.Context) error {
 	return nil
 }
 
-// load finds the next times of the task.
 func (t *task) load(ctx context.Context, r *Runner) (err error) {
 	now := r.clock.Now()
 	last, err := r.LastScheduled(ctx, t.job)
@@ -229,7 +228,6 @@ func (t *task) begin(now time.Time, r *Runner) Occasion {
 	return why
 }
 
-// setNext sets the next time at which the job is due.
 func (t *task) setNext(now time.Time, r *Runner) {
 	t.tick = t.job.schedule.Next(now)
 	t.start = t.tick.Add(r.jitter(t.job.Jitter))
@@ -350,12 +348,10 @@ func (d *Daemon) successor(ctx context.Context, j *Job, r *Runner) (t *task, err
 	return t, err
 }
 
-// sameTimes reports whether two jobs are due at the same times.
 func (j *Job) sameTimes(k *Job) bool {
 	return j.schedule.String() == k.schedule.String() && j.Jitter == k.Jitter && j.Misfire == k.Misfire && j.MaxLateness == k.MaxLateness
 }
 
-// task finds the task of a job by its name, or returns nil.
 func (d *Daemon) task(name string) *task {
 	for _, t := range d.tasks {
 		if t.job.Name == name {

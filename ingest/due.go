@@ -19,7 +19,6 @@ func (r *Runner) LastScheduled(ctx context.Context, j *Job) (time.Time, error) {
 	return runs[0].Scheduled, nil
 }
 
-// wrap says what failed, if anything did.
 func wrap(doing string, err error) error {
 	if err == nil {
 		return nil

@@ -21,7 +21,6 @@ const (
 	Command   Kind = "command"   // a program, which makes calls of its own
 )
 
-// kind describes a kind of job.
 type kind struct {
 	name    Kind
 	methods []string // that it calls, as the price book names them; the most frequent one first. None: its program decides
@@ -153,7 +152,6 @@ func Category(id string) string {
 	return id
 }
 
-// chartWorks has a unit of work for each region and category.
 func chartWorks(r *Runner, j *Job) (all []*Work) {
 	for i, chart := range j.Charts() {
 		name := chart.Region
@@ -167,7 +165,6 @@ func chartWorks(r *Runner, j *Job) (all []*Work) {
 	return all
 }
 
-// searchWorks has a unit of work for each region and query.
 func searchWorks(r *Runner, j *Job) (all []*Work) {
 	for _, region := range j.Regions {
 		for _, text := range j.Queries {
@@ -180,7 +177,6 @@ func searchWorks(r *Runner, j *Job) (all []*Work) {
 	return all
 }
 
-// uploadsWorks has a unit of work for each channel.
 func uploadsWorks(r *Runner, j *Job) (all []*Work) {
 	for _, channel := range j.Channels {
 		all = append(all, &Work{Name: channel, resumable: true, fetch: func(ctx context.Context, at catalog.Cursor) (*catalog.Page, error) {

@@ -76,7 +76,6 @@ func (j *Job) checkProgram(fault func(string, error)) {
 	}
 }
 
-// upstreams returns the upstreams that the job calls.
 func (j *Job) upstreams(costs *quota.Book) []string {
 	switch {
 	case !j.Kind.Runs():
@@ -87,7 +86,6 @@ func (j *Job) upstreams(costs *quota.Book) []string {
 	return costs.Metered()
 }
 
-// programWorks has one unit of work, the program.
 func programWorks(*Runner, *Job) []*Work { return []*Work{{Name: "program"}} }
 
 // errNoPrograms says that a runner was made without [Options].Program.

@@ -95,7 +95,6 @@ type catalogError struct{ err error }
 func (e *catalogError) Error() string { return e.err.Error() }
 func (e *catalogError) Unwrap() error { return e.err }
 
-// unsaved classifies an error of saving.
 func unsaved(err error) error {
 	if errors.Is(err, catalog.ErrFenced) {
 		return fmt.Errorf("%w: %w", ErrLostLock, err)
@@ -192,7 +191,6 @@ func (r *Run) Tell(done *WorkReport) {
 	r.progress(Progress{Job: r.job.Name, Work: done.Work, Region: done.Region, Works: r.state.Works, Page: done.Pages, Pages: r.job.Pages, Units: done.Units, Ended: done})
 }
 
-// logEnd logs how a unit of work ended, unless it is done.
 func (r *Run) logEnd(done *WorkReport) {
 	var refused *quota.RefusedError
 	var left *leftError
@@ -282,7 +280,6 @@ func (r *Run) After() error {
 	return nil
 }
 
-// end sums up the run and records it.
 func (r *Run) end() *Report {
 	rep := &r.report
 	rep.Units = r.budget.Spent()

@@ -70,14 +70,12 @@ func (r *Runner) refresh(kind catalog.Kind, before func() time.Time, fetch func(
 	}
 }
 
-// statsWorks has one unit of work, the statistics of every known video.
 func statsWorks(r *Runner, _ *Job) []*Work {
 	w := &Work{Name: "statistics"}
 	w.fetch = r.refresh(catalog.KindStatistics, func() time.Time { return w.began }, Upstream.Statistics)
 	return []*Work{w}
 }
 
-// retentionWorks has a unit of work for videos, and one for channels.
 func retentionWorks(r *Runner, _ *Job) []*Work {
 	return []*Work{
 		{Name: "videos", fetch: r.refresh(catalog.KindVideos, r.aging, Upstream.Videos)},

@@ -143,10 +143,7 @@ func noRun(ctx context.Context, j *Job, err error) error {
 	return fmt.Errorf("run %s: %w", j.Name, err)
 }
 
-// lockName returns the name of the lock of a job.
 func lockName(j *Job) string { return account(j) + "/" + j.Name }
-
-// account returns the account of a job.
 func account(j *Job) string { return cmp.Or(j.Account, quota.DefaultAccount) }
 
 // begin selects the work of the run and records the run.
@@ -283,7 +280,6 @@ type Tracer interface {
 	Work(ctx context.Context, work, region string) (context.Context, func(*WorkReport))
 }
 
-// untraced is a tracer that does nothing.
 type untraced struct{}
 
 func (untraced) Run(ctx context.Context, _ *Job, _ time.Time) (context.Context, func(*Report)) {

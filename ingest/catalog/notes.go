@@ -42,7 +42,6 @@ const (
 	KeptActions  = 1000
 )
 
-// firstDay returns the first day that SaveDays keeps.
 func firstDay(now time.Time) string {
 	return now.UTC().AddDate(0, 0, -KeptDays).Format(time.DateOnly)
 }

@@ -115,7 +115,6 @@ func (r *run) change(ctx context.Context, doing string, read func(Batch), write 
 	}))
 }
 
-// Restart implements [Run].
 func (r *run) Restart(ctx context.Context, work string) (cur Cursor, err error) {
 	err = r.move(ctx, "restart "+work+" of "+r.job, work, func(_ Tx, at *Cursor) {
 		at.Restart()
@@ -124,7 +123,6 @@ func (r *run) Restart(ctx context.Context, work string) (cur Cursor, err error) 
 	return cur, err
 }
 
-// EndWork implements [Run].
 func (r *run) EndWork(ctx context.Context, work, region string, o Outcome) error {
 	return r.move(ctx, "end "+work+" of "+r.job, work, func(tx Tx, cur *Cursor) {
 		cur.End(o)
@@ -132,7 +130,6 @@ func (r *run) EndWork(ctx context.Context, work, region string, o Outcome) error
 	})
 }
 
-// move changes the cursor of a unit of work.
 func (r *run) move(ctx context.Context, doing, work string, change func(Tx, *Cursor)) error {
 	var cur locked
 	return r.change(ctx, doing, func(b Batch) { cur.read(b, r.job, work) }, func(tx Tx) error {
@@ -142,7 +139,6 @@ func (r *run) move(ctx context.Context, doing, work string, change func(Tx, *Cur
 	})
 }
 
-// End implements [Run].
 func (r *run) End(ctx context.Context, o Outcome) error {
 	return r.change(ctx, "end a run of "+r.job, nothing, func(tx Tx) error {
 		tx.Exec("run_end", r.id, string(o.State), tx.Now, o.ResumeAt, o.Error)

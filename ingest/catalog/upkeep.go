@@ -57,7 +57,6 @@ func (c *Catalog) lines(ctx context.Context, query string) (all []string, err er
 	return all, err
 }
 
-// Expired implements [Home].
 func (f *file) Expired(ctx context.Context, l Limits, _ int) error {
 	c := (*Catalog)(f)
 	if err := c.mergeIndex(ctx); err != nil {

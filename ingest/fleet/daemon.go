@@ -119,7 +119,6 @@ func (f *Fleet) disappear() {
 	_, _ = f.pool.Exec(last, sql("daemon_end"), f.id)
 }
 
-// clockOff returns a channel that is closed when the clock of the machine is off.
 func (f *Fleet) clockOff(ctx context.Context) <-chan struct{} {
 	is := make(chan struct{})
 	go func() {
@@ -133,7 +132,6 @@ func (f *Fleet) clockOff(ctx context.Context) <-chan struct{} {
 	return is
 }
 
-// awaitClock waits until the clock of the machine is right again.
 func (f *Fleet) awaitClock(ctx context.Context, off string) {
 	f.log.Error("this daemon does no work until its clock is right", "error", off)
 	was := f.Status()
@@ -473,7 +471,6 @@ func (f *Fleet) wake(ctx context.Context, statement string, args ...any) error {
 	return nil
 }
 
-// wakeSome makes the jobs available that a statement returns, and returns their number.
 func wakeSome(ctx context.Context, tx pgx.Tx, statement string, args ...any) (int, error) {
 	ids, err := collect(ctx, tx, pgx.RowTo[int64], statement, args...)
 	if err != nil || len(ids) == 0 {

@@ -213,7 +213,6 @@ var ErrClock = errors.New("the clock of this machine is wrong")
 // ErrDatabase says that the database did not answer for long.
 var ErrDatabase = errors.New("the database does not answer")
 
-// await waits until a run has ended.
 func (f *Fleet) await(ctx context.Context, j *ingest.Job, id int64) error {
 	_, runner := f.inForce()
 	for answered, adopted := f.clock.Now(), f.clock.Now(); ; {

@@ -24,7 +24,6 @@ type row struct {
 	ended     bool
 }
 
-// why returns why the run is made.
 func (r *row) why() ingest.Occasion {
 	o := ingest.Occasion{Deferred: r.deferred}
 	if r.scheduled != nil {
@@ -249,7 +248,6 @@ func (u *unit) save(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// Restart implements [catalog.Run].
 func (u *unit) Restart(ctx context.Context, work string) (cur catalog.Cursor, err error) {
 	err = u.slice.change(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		cur, err = u.slice.f.catalog.In(tx).Join(u.record, u.slice.job.Name, catalog.Fence{}).Restart(ctx, work)
@@ -263,6 +261,4 @@ func (u *unit) Restart(ctx context.Context, work string) (cur catalog.Cursor, er
 
 // EndWork implements [catalog.Run]. The worker records the end by itself.
 func (u *unit) EndWork(context.Context, string, string, catalog.Outcome) error { return nil }
-
-// End implements [catalog.Run].
 func (u *unit) End(context.Context, catalog.Outcome) error { return nil }

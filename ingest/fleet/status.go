@@ -55,7 +55,6 @@ func (b *Board) Status(ctx context.Context) (s Status, err error) {
 	return s, nil
 }
 
-// read reads the tables.
 func (b *Board) read(ctx context.Context, s *Status) (err error) {
 	if s.Daemons, err = b.Daemons(ctx); err != nil {
 		return err
@@ -180,7 +179,6 @@ func (s *Status) Judge() {
 	s.Findings = all
 }
 
-// paused returns the names of paused jobs.
 func (s *Status) paused() (names []string) {
 	for _, p := range s.Pauses {
 		names = append(names, p.Job)

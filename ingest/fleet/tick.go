@@ -126,7 +126,6 @@ func (f *Fleet) skip(ctx context.Context, tx pgx.Tx, j *ingest.Job, s ingest.Ski
 	return in.Join(id, j.Name, catalog.Fence{}).End(ctx, s.Outcome(why))
 }
 
-// exec executes a statement of this package.
 func exec(ctx context.Context, tx pgx.Tx, name string, args ...any) error {
 	_, err := tx.Exec(ctx, sql(name), args...)
 	return err
@@ -237,7 +236,6 @@ func (f *Fleet) addWork(ctx context.Context, tx pgx.Tx, j *ingest.Job, run int64
 	return f.enqueue(ctx, tx, j, q)
 }
 
-// queued is work for River's queue.
 type queued struct {
 	works, regions []string
 	from           []time.Time

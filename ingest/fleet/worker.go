@@ -31,7 +31,6 @@ const mostOutages = 3
 // brake is how long a process makes no calls after that.
 const brake = 30 * time.Second
 
-// worker works one unit of work for a slice of time.
 type worker struct {
 	river.WorkerDefaults[Args]
 	f *Fleet
@@ -53,7 +52,6 @@ type slice struct {
 	done   bool           // River's job is complete
 }
 
-// Work implements [river.Worker].
 func (w *worker) Work(ctx context.Context, job *river.Job[Args]) error {
 	err := w.f.work(ctx, job)
 	var snooze *rivertype.JobSnoozeError
@@ -216,7 +214,6 @@ func (f *Fleet) nudge(queue string, after time.Duration) {
 	}()
 }
 
-// step takes a step of the unit of work, and records how it ended.
 func (s *slice) step(ctx context.Context) error {
 	f, u := s.f, s.unit
 	w := s.runner.Find(s.job, s.cursor)
@@ -296,10 +293,8 @@ func (f *Fleet) differ(ctx context.Context, j *ingest.Job) (is bool) {
 	return err != nil || is
 }
 
-// settingsOf returns a digest of the settings of a job.
 func settingsOf(j *ingest.Job) string { return digest(text(j)) }
 
-// end records how the unit of work ended in its run.
 func (s *slice) end(ctx context.Context, done *ingest.WorkReport) error {
 	u := s.unit
 	err := s.change(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -343,7 +338,6 @@ func (f *Fleet) pause() {
 	f.broken = f.clock.Now().Add(brake)
 }
 
-// others reports whether another daemon is alive.
 func (f *Fleet) others(ctx context.Context) (alive bool) {
 	err := f.one(ctx, &alive, "daemons_others", f.id, Alive.Seconds())
 	return err == nil && alive

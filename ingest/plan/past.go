@@ -113,7 +113,6 @@ func guess(known []Spent, u quota.Usage, windows []book.Window, now time.Time, p
 	return all
 }
 
-// sum adds up the units since a time.
 func sum(all []Spent, since time.Time) (units int64) {
 	for _, s := range all {
 		if !s.At.Before(since) {
@@ -123,7 +122,6 @@ func sum(all []Spent, since time.Time) (units int64) {
 	return units
 }
 
-// readPool returns the usage of one pool.
 func readPool(ctx context.Context, l *quota.Ledger, pool quota.Pool) (quota.Usage, error) {
 	all, err := l.View().Usage(ctx, pool.Upstream, pool.Account)
 	i := slices.IndexFunc(all, func(u quota.Usage) bool { return u.Pool == pool })

@@ -61,7 +61,6 @@ type Deferred struct {
 	Times int `json:"times"`
 }
 
-// tally records the results of runs.
 type tally struct {
 	s   *scenario
 	rig *rig
@@ -86,7 +85,6 @@ func newTally(s *scenario, r *rig) *tally {
 	}
 }
 
-// add records a run.
 func (t *tally) add(j *ingest.Job, rep *ingest.Report, err error) {
 	if err != nil {
 		t.failed = errors.Join(t.failed, err)
@@ -114,7 +112,6 @@ func (t *tally) scheduled(ctx context.Context, j *ingest.Job) (time.Time, error)
 	return runs[0].Scheduled, nil
 }
 
-// addWork records the result of a unit of work.
 func (t *tally) addWork(j *ingest.Job, w *ingest.WorkReport, now, scheduled time.Time) {
 	t.checkDue(j, w, now, scheduled)
 	if t.impossible == nil && errors.Is(w.Err, quota.ErrImpossible) {
@@ -159,7 +156,6 @@ func (t *tally) readUsage(ctx context.Context) error {
 	return nil
 }
 
-// windows returns the windows of a pool.
 func (t *tally) windows(pool quota.Pool) []book.Window {
 	return t.rig.ledger.Book().Upstreams[upstream].Pools[pool.Name].WindowsFor(pool.Account)
 }
@@ -174,7 +170,6 @@ func (t *tally) limit(pool quota.Pool) (limit int64) {
 	return limit
 }
 
-// zone returns the zone of a pool's days.
 func (t *tally) zone(pool quota.Pool) *time.Location {
 	for _, w := range t.windows(pool) {
 		if w.Calendar() {
@@ -238,7 +233,6 @@ func (t *tally) readSpend(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// plan returns the plan.
 func (t *tally) plan(ctx context.Context) (*Plan, error) {
 	if err := t.readSpend(ctx, t.s.until); err != nil {
 		return nil, err
@@ -305,7 +299,6 @@ func (t *tally) checkDue(j *ingest.Job, w *ingest.WorkReport, now, scheduled tim
 	}
 }
 
-// end ends the current delay, if there is one.
 func (s *Stale) end(now time.Time) {
 	if s == nil || s.start.IsZero() {
 		return

@@ -71,7 +71,6 @@ func (u *rehearsed) issued(token string) bool {
 	return token == "" || u.sim.Knows(token)
 }
 
-// Trending implements [ingest.Upstream].
 func (u *rehearsed) Trending(ctx context.Context, region, category string, cur catalog.Cursor) (*catalog.Page, error) {
 	return u.fetchPage(ctx, cur, func(ctx context.Context, cur catalog.Cursor) (*catalog.Page, error) {
 		var ids []string
@@ -93,7 +92,6 @@ func counted(ids []string) []catalog.Video {
 	return all
 }
 
-// Search implements [ingest.Upstream].
 func (u *rehearsed) Search(ctx context.Context, q youtube.Query, cur catalog.Cursor) (*catalog.Page, error) {
 	return u.fetchPage(ctx, cur, func(ctx context.Context, cur catalog.Cursor) (*catalog.Page, error) {
 		return u.client.Search(ctx, q, cur)
@@ -111,7 +109,6 @@ func (u *rehearsed) Uploads(ctx context.Context, channel string, cur catalog.Cur
 	})
 }
 
-// Statistics implements [ingest.Upstream].
 func (u *rehearsed) Statistics(ctx context.Context, ids []string) (*catalog.Page, error) {
 	p, err := u.client.Statistics(ctx, ids)
 	if err == nil {
@@ -122,7 +119,6 @@ func (u *rehearsed) Statistics(ctx context.Context, ids []string) (*catalog.Page
 	return p, err
 }
 
-// Videos implements [ingest.Upstream].
 func (u *rehearsed) Videos(ctx context.Context, ids []string) (*catalog.Page, error) {
 	p, err := u.client.Videos(ctx, ids)
 	if err == nil {
@@ -135,7 +131,6 @@ func (u *rehearsed) Videos(ctx context.Context, ids []string) (*catalog.Page, er
 	return p, err
 }
 
-// Channels implements [ingest.Upstream].
 func (u *rehearsed) Channels(ctx context.Context, ids []string) (*catalog.Page, error) {
 	p, err := u.client.Channels(ctx, ids)
 	if err == nil {
@@ -163,7 +158,6 @@ func (u *rehearsed) foreign(p *catalog.Page, ids []string) []string {
 // a schedule depends on. With texts, a month of pages would take minutes.
 type transport struct{ sim *youtubesim.Sim }
 
-// fieldsByPath are the fields to ask for.
 var fieldsByPath = map[string]string{
 	"/youtube/v3/videos":               "nextPageToken,items(id,snippet/categoryId)",
 	"/youtube/v3/videos:batchGetStats": "items/id",
@@ -179,7 +173,6 @@ const chartFields = "nextPageToken,items/id"
 // idsOnly removes the parts with texts from a query.
 var idsOnly = strings.NewReplacer("part=snippet&", "part=id&", "part=contentDetails&", "", "part=statistics&", "")
 
-// RoundTrip implements [http.RoundTripper].
 func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	fields := fieldsByPath[req.URL.Path]
 	ids := idsOf(req.Context())
@@ -207,7 +200,6 @@ type response struct {
 	body   bytes.Buffer
 }
 
-// Header implements [http.ResponseWriter].
 func (r *response) Header() http.Header {
 	if r.header == nil {
 		r.header = http.Header{}
@@ -215,10 +207,7 @@ func (r *response) Header() http.Header {
 	return r.header
 }
 
-// WriteHeader implements [http.ResponseWriter].
 func (r *response) WriteHeader(code int) { r.code = code }
-
-// Write implements [http.ResponseWriter].
 func (r *response) Write(b []byte) (int, error) { return r.body.Write(b) }
 
 func (r *response) status() int {

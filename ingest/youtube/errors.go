@@ -116,7 +116,6 @@ func answered[T any](list *T, err error) (*T, error) {
 	return list, nil
 }
 
-// kind returns the kind that an answer names.
 func kind(list any) string {
 	switch l := list.(type) {
 	case *sdk.VideoListResponse:

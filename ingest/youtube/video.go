@@ -49,7 +49,6 @@ func videos(items []*sdk.Video, answer *bytes.Buffer) ([]catalog.Video, error) {
 	return all, nil
 }
 
-// channels converts the items of a channels.list.
 func channels(items []*sdk.Channel) []catalog.Channel {
 	all := make([]catalog.Channel, 0, len(items))
 	for _, item := range items {

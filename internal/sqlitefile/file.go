@@ -61,7 +61,6 @@ func (k *Kind) Open(ctx context.Context, path string, wait time.Duration, ready 
 	return f, nil
 }
 
-// open opens the session that writes.
 func (f *File) open(ctx context.Context, ready func(*Session) error) error {
 	if err := f.kind.look(ctx, f.Path); err != nil {
 		return err

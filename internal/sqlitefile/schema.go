@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// marks identify a file.
 type marks struct{ version, application, tables int64 }
 
 // readMarks reads the marks of a file. The function number returns the result of a query.

@@ -42,7 +42,6 @@ func holders(path string) string {
 	return strings.Join(names, " and ") + " may hold it"
 }
 
-// inode returns the number of a file, or "".
 func inode(path string) string {
 	info, err := os.Stat(path)
 	if err != nil {

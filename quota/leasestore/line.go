@@ -87,7 +87,6 @@ func (s *Store) lineOf(r *quota.Request) *line {
 	return l
 }
 
-// forgetLines forgets the lines without a block.
 func (s *Store) forgetLines() {
 	for key, all := range s.lines {
 		if all = slices.DeleteFunc(all, func(l *line) bool { return l.block == nil && l.taking == nil }); len(all) == 0 {
@@ -161,7 +160,6 @@ func (s *Store) size(l *line, r *quota.Request, now time.Time) int64 {
 	return calls
 }
 
-// single asks the store for one call.
 func (s *Store) single(ctx context.Context, l *line, r *quota.Request) (quota.Verdict, error) {
 	v, err := s.direct(ctx, r)
 	s.mu.Lock()

@@ -68,7 +68,6 @@ func (b births) remember(ctx context.Context, entries []*Entry) error {
 	return nil
 }
 
-// birthOf returns the birth of a page to remember.
 func birthOf(p *window.Page) storekit.Birth {
 	if p == nil {
 		return storekit.Birth{}

@@ -221,7 +221,6 @@ func (w *work) taken(tx Tx, of *quota.Token, t *Taken) (*Entry, error) {
 	return w.entry(tx, p, false)
 }
 
-// shut shuts pools, or opens them.
 func (w *work) shut(tx Tx, j *job) error {
 	b := &j.block
 	if err := w.open(tx, b.Charges, false); err != nil {

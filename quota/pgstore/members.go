@@ -76,7 +76,6 @@ func (e *entry) whole() (*pagestore.Entry, error) {
 	return &e.Entry, nil
 }
 
-// member makes the entry of a key.
 func (t *tx) member(p quota.Pool) *entry {
 	e := &entry{member: true}
 	e.Pool, e.Ref = p, e
@@ -104,7 +103,6 @@ func (t *tx) findMembers(name string, args []any, found func(*entry)) query {
 	}}
 }
 
-// findKeys reads the members of keys.
 func (t *tx) findKeys(pools ...quota.Pool) query {
 	args := names(pools)
 	for i := range args {

@@ -115,7 +115,6 @@ func (s *Store) KeyLimit(ctx context.Context, family, key string) (*quota.KeyLim
 // limitField returns the field of a limit. The names of families have no slash.
 func limitField(family, key string) string { return family + "/" + key }
 
-// limitOf reads a limit.
 func limitOf(name, text string) (l quota.KeyLimit, err error) {
 	var kept storedLimit
 	first, rest, _ := strings.Cut(text, " ")

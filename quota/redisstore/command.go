@@ -17,7 +17,6 @@ import (
 // caller may not have.
 type once struct{ redis.Cmder }
 
-// NoRetry tells go-redis.
 func (once) NoRetry() bool { return true }
 
 // do sends a command once. If it returns an error, the caller must not read the command,
@@ -119,7 +118,6 @@ var remedies = [...]struct{ prefix, do string }{
 	{"Protocol error: unauthenticated", signIn}, // many arguments, before a password was given
 }
 
-// remedied adds the remedy to a server's error.
 func remedied(err error) error {
 	for _, r := range remedies {
 		if redis.HasErrorPrefix(err, r.prefix) {

@@ -97,7 +97,6 @@ func (s *Store) now() time.Time {
 	return s.local().Add(time.Duration(s.ahead.Load()))
 }
 
-// tell notes the server's time.
 func (s *Store) tell(now any) {
 	s.ahead.Store(int64(instant(now).Sub(s.local())))
 }
@@ -135,7 +134,6 @@ func (s *Store) ask(script script, r *quota.Request) *ask {
 	return a
 }
 
-// decide runs the reserve script and reads its verdict.
 func (s *Store) decide(ctx context.Context, a *ask, id string) (quota.Verdict, error) {
 	reply, err := a.run(ctx)
 	if err != nil {

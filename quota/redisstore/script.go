@@ -39,7 +39,6 @@ func newScript(parts ...string) script {
 	return script{source, hex.EncodeToString(sum[:])}
 }
 
-// scripts has a script for each operation.
 type scripts struct{ steady, reserve, settle, record, block, look, member, partitions, slots, touch, renew, leaseTake, leaseKeep, limitSet, limitsAfter, noteSwap script }
 
 func newScripts(clock string) scripts {

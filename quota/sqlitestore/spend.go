@@ -166,7 +166,6 @@ func (d days) add(day string, k sumKey, s sum) bool {
 	return !known
 }
 
-// size returns the number of sums.
 func (d days) size() (n int) {
 	for _, sums := range d {
 		n += len(sums)
@@ -278,7 +277,6 @@ func (s *sums) age(t *tx, old int64) error {
 	return nil
 }
 
-// keep adds sums.
 func (s *sums) keep(part days) {
 	for day, sums := range part {
 		for k, one := range sums {

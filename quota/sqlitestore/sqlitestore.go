@@ -162,7 +162,6 @@ var schemaFiles embed.FS
 //go:embed sql/*.sql
 var sqlFiles embed.FS
 
-// files describes the files of this package.
 var files = &sqlitefile.Kind{
 	Name:        "ledger",
 	Application: 1215456356, // see 0001_ledger.sql

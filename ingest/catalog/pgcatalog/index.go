@@ -29,7 +29,6 @@ const (
 // overlong is a word of every video without positions. Other words have no capital letters.
 const overlong = "OVERLONG"
 
-// saveWords saves the words of videos.
 func saveWords(b catalog.Batch, rows []*catalog.Row) {
 	b.Bulk("words_save", []any{words.Version}, wordColumns(rows))
 }
@@ -120,7 +119,6 @@ func (c *Catalog) Rebuild(ctx context.Context) error {
 	return (*home)(c).Fault("rebuild the index of", c.index(ctx, "texts"))
 }
 
-// Expired implements [catalog.Home].
 func (h *home) Expired(ctx context.Context, _ catalog.Limits, deleted int) error {
 	c := (*Catalog)(h)
 	if err := c.index(ctx, "stale_words", words.Version); err != nil || deleted == 0 || c.tx != nil {

@@ -31,7 +31,6 @@ var schemaFiles embed.FS
 //go:embed sql/*.sql
 var sqlFiles embed.FS
 
-// schema makes the tables of the catalog.
 var schema = &pgschema.Schema{Name: Schema, Steps: pgschema.Read(schemaFiles)}
 
 // statements are read when the first catalog is opened: other programs have a fast start.
@@ -234,7 +233,6 @@ func (c *Catalog) In(tx pgx.Tx) *Catalog {
 	return within
 }
 
-// clone returns a catalog with the same options.
 func (c *Catalog) clone() *Catalog {
 	other := *c
 	other.Engine = catalog.NewEngine((*home)(&other))
@@ -258,7 +256,6 @@ func (c *Catalog) Guarded(g Guard) *Catalog {
 	return guarded
 }
 
-// conn is a pool, a connection or a transaction.
 type conn interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
@@ -266,7 +263,6 @@ type conn interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// conn returns what to read from.
 func (c *Catalog) conn() conn {
 	if c.tx != nil {
 		return c.tx

@@ -29,7 +29,6 @@ type home Catalog
 
 var _ catalog.Home = (*home)(nil)
 
-// Path implements [catalog.Home].
 func (h *home) Path() string { return h.name }
 
 // View implements [catalog.Home]. Each query sees the database as it is then.
@@ -39,12 +38,10 @@ func (h *home) View(ctx context.Context, do func(catalog.Read) error) error {
 	return h.Fault("read", do(reader(ctx, (*Catalog)(h).conn())))
 }
 
-// Change implements [catalog.Home].
 func (h *home) Change(ctx context.Context, read func(catalog.Batch), write func(catalog.Tx) error) error {
 	return (*Catalog)(h).change(ctx, func(b batch) { read(b) }, func(tx *tx) error { return write(tx.Tx) })
 }
 
-// Saved implements [catalog.Home].
 func (h *home) Saved(tx catalog.Tx, s catalog.Saved) {
 	if h.guard.Saved != nil {
 		h.guard.Saved(tx.Batch.(batch).queue, s)
@@ -101,7 +98,6 @@ func arrays(rows [][]any) (all []any) {
 	return all
 }
 
-// column returns a column of rows.
 func column[T any](rows [][]any, i int) []T {
 	all := make([]T, len(rows))
 	for n := range rows {
@@ -131,7 +127,6 @@ func held(args []any) []any {
 	return all
 }
 
-// tx is a transaction that writes.
 type tx struct {
 	catalog.Tx
 	ctx  context.Context
@@ -210,12 +205,10 @@ func (c *Catalog) steps(ctx context.Context, t conn, own bool, read func(batch),
 // nothing is for changes that need to know nothing.
 func nothing(batch) {}
 
-// each calls row for every row of a query.
 func (c *Catalog) each(ctx context.Context, row func(catalog.Scan) error, query string, args ...any) error {
 	return (*home)(c).View(ctx, func(read catalog.Read) error { return read(row, query, args...) })
 }
 
-// reader reads at once.
 func reader(ctx context.Context, from conn) catalog.Read {
 	return func(row func(catalog.Scan) error, query string, args ...any) error {
 		rows, err := from.Query(ctx, sql(query), held(args)...)
@@ -249,7 +242,6 @@ func scan(row pgx.Row, dest ...any) error {
 // instant reads a time of the tables.
 type instant struct{ to *time.Time }
 
-// ScanInt64 implements [pgtype.Int64Scanner].
 func (i instant) ScanInt64(v pgtype.Int8) error {
 	*i.to = timeOf(v.Int64)
 	return nil
@@ -296,7 +288,6 @@ func digest(r *catalog.Row) []byte {
 	return r.Digest
 }
 
-// SaveVideos implements [catalog.Home].
 func (h *home) SaveVideos(tx catalog.Tx, rows []*catalog.Row) {
 	var all [][]any
 	for _, r := range rows {
@@ -306,5 +297,4 @@ func (h *home) SaveVideos(tx catalog.Tx, rows []*catalog.Row) {
 	saveWords(tx, rows)
 }
 
-// RemoveVideos implements [catalog.Home].
 func (h *home) RemoveVideos(tx catalog.Tx, ids []string) { tx.Exec("videos_remove", ids) }

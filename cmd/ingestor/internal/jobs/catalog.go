@@ -108,7 +108,6 @@ func copyCatalog(ctx context.Context, a *session.Session, from, to string) error
 	})
 }
 
-// copyBack copies a database to a new file.
 func copyBack(ctx context.Context, a *session.Session, from, to string) error {
 	to, err := filepath.Abs(to)
 	if err != nil {
@@ -158,13 +157,11 @@ func copied(a *session.Session, do func(told func(catalog.Copied)) (map[string]i
 	return nil, session.UnopenedDatabase(err)
 }
 
-// writeCopied says how much was copied.
 func writeCopied(s *console.Sheet, from string, rows map[string]int64) {
 	s.Line("Copied %s: %s videos, %s channels, %s cursors, %s runs.", from,
 		view.Number(rows["videos"]), view.Number(rows["channels"]), view.Number(rows["cursors"]), view.Number(rows["runs"]))
 }
 
-// withoutPassword returns a URL without its password.
 func withoutPassword(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
