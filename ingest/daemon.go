@@ -287,8 +287,7 @@ func (d *Daemon) make(ctx context.Context, r *Runner, t *task, why Occasion) tur
 		r.log.Warn("no run", "job", t.job.Name, "error", err)
 	}
 	d.done(t.job, rep, err)
-	var broken *catalogError
-	if err == nil && (errors.As(rep.Err, &broken) || errors.Is(rep.Err, ErrLostLock) || errors.Is(rep.Err, quota.ErrStaleBook)) {
+	if err == nil && isAny(rep.Err, errCatalog, ErrLostLock, quota.ErrStaleBook) {
 		err = rep.Err
 	}
 	return turn{t, why, err}

@@ -35,8 +35,8 @@ func (r *Run) CheckQuota(ctx context.Context) error {
 		}
 		return nil
 	}
-	var refused *quota.RefusedError
-	if !errors.As(err, &refused) || refused.RetryAfter <= r.maxWait && !r.late(refused.RetryAfter) {
+	refused, is := errors.AsType[*quota.RefusedError](err)
+	if !is || refused.RetryAfter <= r.maxWait && !r.late(refused.RetryAfter) {
 		return nil
 	}
 	r.log.Info("nothing to spend", "pool", refused.Pool.String(), "left", refused.Remaining, "resume_at", refused.RetryAt)

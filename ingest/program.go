@@ -133,8 +133,7 @@ func (r *Run) program(ctx, calls context.Context) (*catalog.Page, error) {
 		defer cancel()
 	}
 	err := r.run(ctx, abort, r.job)
-	var refused *quota.RefusedError
-	if errors.As(err, &refused) { // some time ago, so it waits less; but it does not begin again and again in no time
+	if refused, is := errors.AsType[*quota.RefusedError](err); is { // some time ago, so it waits less; but it does not begin again and again in no time
 		verdict := refused.Verdict
 		verdict.RetryAfter = max(verdict.RetryAt.Sub(r.clock.Now()), time.Second)
 		err = &quota.RefusedError{Verdict: verdict}

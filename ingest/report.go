@@ -56,8 +56,7 @@ func (w *WorkReport) Outcome() catalog.Outcome {
 		State: w.State, ResumeAt: w.ResumeAt, Error: message(w.Err), BlockedOn: w.BlockedOn, Units: w.Lost + w.Unsaved,
 		Cause: causeWord(w.Err), Refused: w.Refused,
 	}
-	var refused *quota.RefusedError
-	if errors.As(w.Err, &refused) {
+	if refused, is := errors.AsType[*quota.RefusedError](w.Err); is {
 		o.Pool = refused.Pool.String()
 	}
 	return o
@@ -89,24 +88,28 @@ func interrupted(ctx context.Context) error {
 	return ErrInterrupted
 }
 
-// catalogError is an error of the catalog. It stops all work of the run.
-type catalogError struct{ err error }
+// The kinds of a [kindError].
+var (
+	// errCatalog marks an error of the catalog. It stops all work of the run.
+	errCatalog = errors.New("the catalog failed")
+	// errLeft marks work that was not started because of an error of other work.
+	errLeft = errors.New("not started")
+)
 
-func (e *catalogError) Error() string { return e.err.Error() }
-func (e *catalogError) Unwrap() error { return e.err }
+// kindError is an error of a kind that its text does not name.
+type kindError struct {
+	error
+	kind error
+}
+
+func (e *kindError) Unwrap() []error { return []error{e.error, e.kind} }
 
 func unsaved(err error) error {
 	if errors.Is(err, catalog.ErrFenced) {
 		return fmt.Errorf("%w: %w", ErrLostLock, err)
 	}
-	return &catalogError{err}
+	return &kindError{err, errCatalog}
 }
-
-// leftError marks work that was not started because of an error of other work.
-type leftError struct{ err error }
-
-func (e *leftError) Error() string { return "not started: " + e.err.Error() }
-func (e *leftError) Unwrap() error { return e.err }
 
 // downAfter is how many units of work must fail in a row before the upstream counts as
 // down.
@@ -117,8 +120,6 @@ const downAfter = 5
 func (r *Run) Ended(w *Work, err error) *WorkReport {
 	done := &WorkReport{Work: w.Name, Region: w.Region, Tally: w.Tally, State: catalog.Deferred, Err: err}
 	var refused *quota.RefusedError
-	var broken *catalogError
-	var left *leftError
 	now := r.clock.Now()
 	switch {
 	case err == nil:
@@ -127,15 +128,15 @@ func (r *Run) Ended(w *Work, err error) *WorkReport {
 		if done.ResumeAt = refused.RetryAt; refused.Blocked {
 			done.BlockedOn = refused.Pool.String()
 		}
-	case errors.Is(err, ErrInterrupted), errors.Is(err, ErrLostLock):
+	case isAny(err, ErrInterrupted, ErrLostLock):
 		done.ResumeAt = now
-	case errors.Is(err, errMaxRuntime), errors.Is(err, meter.ErrBudget), errors.Is(err, ErrMorePages): // it resumes when it is due again
+	case isAny(err, errMaxRuntime, meter.ErrBudget, ErrMorePages): // it resumes when it is due again
 	case errors.Is(err, quota.ErrOutage), errors.Is(err, ErrHeld): // by ingestor exec, of the program of a fleet
 		done.ResumeAt = now.Add(recovery)
 	case errors.Is(err, ErrUpstreamDown):
 		done.ResumeAt = r.recoverAt()
-	case errors.As(err, &left): // it has no result of its own
-	case errors.As(err, &broken), stopsAll(err):
+	case errors.Is(err, errLeft): // it has no result of its own
+	case errors.Is(err, errCatalog), stopsAll(err):
 		done.State = catalog.Failed
 	default:
 		done.State = catalog.Failed
@@ -149,10 +150,8 @@ func (r *Run) Ended(w *Work, err error) *WorkReport {
 // Count counts a unit of work that ended. It halts the run if the other work would end the
 // same way, or if the upstream is down.
 func (s *State) Count(done *WorkReport) {
-	var broken *catalogError
-	var left *leftError
-	halt := done.State == catalog.Deferred && !errors.Is(done.Err, ErrMorePages) || errors.As(done.Err, &broken) || stopsAll(done.Err)
-	if halt && s.Halted == nil && !errors.As(done.Err, &left) {
+	halt := done.State == catalog.Deferred && !errors.Is(done.Err, ErrMorePages) || errors.Is(done.Err, errCatalog) || stopsAll(done.Err)
+	if halt && s.Halted == nil && !errors.Is(done.Err, errLeft) {
 		s.Halted = done.Err
 	}
 	switch {
@@ -172,8 +171,7 @@ func (r *Run) finish(w *Work, err error) *WorkReport {
 	r.mu.Lock()
 	r.state.Count(done)
 	r.mu.Unlock()
-	var broken *catalogError
-	if !errors.As(done.Err, &broken) {
+	if !errors.Is(done.Err, errCatalog) {
 		if err := r.record.EndWork(context.WithoutCancel(r.abort), w.Name, w.Region, done.Outcome()); err != nil {
 			r.halt(unsaved(err))
 		}
@@ -193,10 +191,9 @@ func (r *Run) Tell(done *WorkReport) {
 
 func (r *Run) logEnd(done *WorkReport) {
 	var refused *quota.RefusedError
-	var left *leftError
 	switch {
 	case done.State == catalog.Done:
-	case errors.As(done.Err, &left):
+	case errors.Is(done.Err, errLeft):
 		r.log.Debug("left", "work", done.Work, "region", done.Region, resumeAt(done.ResumeAt))
 	case errors.As(done.Err, &refused):
 		r.log.Info("deferred", "work", done.Work, "region", done.Region, "pool", refused.Pool.String(), "left", refused.Remaining, resumeAt(done.ResumeAt))
@@ -210,10 +207,8 @@ func (r *Run) logEnd(done *WorkReport) {
 // deferralLevel returns the level at which a deferral is logged. Work that the quota or a person
 // deferred resumes by itself. An outage or a lost lease needs attention.
 func deferralLevel(why error) slog.Level {
-	for _, bad := range []error{quota.ErrOutage, ErrUpstreamDown, ErrLostLock} {
-		if errors.Is(why, bad) {
-			return slog.LevelWarn
-		}
+	if isAny(why, quota.ErrOutage, ErrUpstreamDown, ErrLostLock) {
+		return slog.LevelWarn
 	}
 	return slog.LevelInfo
 }
@@ -250,8 +245,7 @@ func (r *Run) Sum(rep *Report) {
 	case rep.Err == nil && len(rep.Work) == 0 && !rep.Scheduled.IsZero():
 		rep.State = catalog.Skipped
 	}
-	var broken *catalogError
-	if errors.As(rep.Err, &broken) && rep.ResumeAt.IsZero() {
+	if errors.Is(rep.Err, errCatalog) && rep.ResumeAt.IsZero() {
 		rep.ResumeAt = rep.Ended.Add(recovery)
 	}
 	if rep.Err != nil {
@@ -302,12 +296,11 @@ func (r *Run) end() *Report {
 // stopsAll reports whether a person has to change the credential, the price book or the
 // configuration.
 func stopsAll(err error) bool {
-	for _, kind := range []error{meter.ErrCredential, quota.ErrImpossible, quota.ErrUnpriced, quota.ErrStaleBook, quota.ErrBadInput} {
-		if errors.Is(err, kind) {
-			return true
-		}
-	}
-	return false
+	return isAny(err, meter.ErrCredential, quota.ErrImpossible, quota.ErrUnpriced, quota.ErrStaleBook, quota.ErrBadInput)
+}
+
+func isAny(err error, kinds ...error) bool {
+	return slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(err, kind) })
 }
 
 func message(err error) string {

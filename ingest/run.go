@@ -63,29 +63,17 @@ type Runner struct {
 // NewRunner returns a runner for a prepared configuration. A runner that only answers
 // questions, and never runs, needs no upstream and no locker.
 func NewRunner(c *Config, l *quota.Ledger, to Catalog, u Upstream, locker lease.Locker, o *Options) *Runner {
-	if o == nil {
-		o = &Options{}
-	}
+	o = cmp.Or(o, &Options{})
 	r := &Runner{
 		ledger: l, catalog: to, upstream: u, locker: locker,
 		maxWait: c.MaxWait, callTimeout: c.CallTimeout, workers: c.Workers,
 		keepStatisticsDays: cmp.Or(c.KeepStatisticsDays, DefaultKeepStatisticsDays),
-		clock:              o.Clock, log: o.Log, progress: o.Progress, run: o.Program, tracer: o.Tracer, abort: o.Abort, jitter: o.Jitter,
-	}
-	if r.clock == nil {
-		r.clock = quota.SystemClock{}
-	}
-	if r.log == nil {
-		r.log = slog.Default()
+		clock:              cmp.Or[quota.Clock](o.Clock, quota.SystemClock{}), log: cmp.Or(o.Log, slog.Default()),
+		tracer: cmp.Or[Tracer](o.Tracer, untraced{}), abort: cmp.Or(o.Abort, context.Background()),
+		progress: o.Progress, run: o.Program, jitter: o.Jitter,
 	}
 	if r.progress == nil {
 		r.progress = func(Progress) {}
-	}
-	if r.tracer == nil {
-		r.tracer = untraced{}
-	}
-	if r.abort == nil {
-		r.abort = context.Background()
 	}
 	if r.jitter == nil {
 		r.jitter = func(most time.Duration) time.Duration { return rand.N(most + 1) }
@@ -124,13 +112,7 @@ func (r *Runner) Run(ctx context.Context, j *Job, why Occasion) (*Report, error)
 	}
 	ctx, stop := context.WithCancelCause(withLock(ctx, lock))
 	defer stop(nil)
-	go func() {
-		select {
-		case <-lock.Lost():
-			stop(ErrLostLock)
-		case <-ctx.Done():
-		}
-	}()
+	defer endWhenLost(lock, ctx, stop)()
 	return run.make(ctx, why)
 }
 
@@ -144,7 +126,7 @@ func noRun(ctx context.Context, j *Job, err error) error {
 }
 
 func lockName(j *Job) string { return account(j) + "/" + j.Name }
-func account(j *Job) string { return cmp.Or(j.Account, quota.DefaultAccount) }
+func account(j *Job) string  { return cmp.Or(j.Account, quota.DefaultAccount) }
 
 // begin selects the work of the run and records the run.
 func (r *Run) begin(ctx context.Context, lock lease.Lock, why Occasion) (err error) {
