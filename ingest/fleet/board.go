@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
@@ -124,26 +125,22 @@ func (b *Board) Units(ctx context.Context) ([]Unit, error) {
 	}, sql("works_all"))
 }
 
-// Paused returns the jobs that a person paused, by account and job. River's own pages can pause
-// the queues of Units.
-func (b *Board) Paused(ctx context.Context, units []Unit) (map[[2]string]bool, error) {
-	paused := map[[2]string]bool{}
-	type job struct{ Account, Name string }
-	ours, err := collect(ctx, b.pool, pgx.RowToStructByPos[job], sql("pauses"))
+// pauses returns the jobs that a person paused, by name. River's own pages can pause the queues
+// of units.
+func (b *Board) pauses(ctx context.Context, units []Unit) ([]Pause, error) {
+	all, err := collect(ctx, b.pool, pgx.RowToStructByPos[Pause], sql("pauses"))
 	if err != nil {
 		return nil, err
-	}
-	for _, j := range ours {
-		paused[[2]string{j.Account, j.Name}] = true
 	}
 	names, err := collect(ctx, b.pool, pgx.RowTo[string], "SELECT name FROM "+schemaName+".river_queue WHERE paused_at IS NOT NULL")
 	is := set(names)
 	for i := range units {
 		if u := &units[i]; is[queueName(u.Account, u.Job)] {
-			paused[[2]string{u.Account, u.Job}] = true
+			all = append(all, Pause{u.Account, u.Job})
 		}
 	}
-	return paused, err
+	slices.SortFunc(all, func(a, b Pause) int { return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Account, b.Account)) })
+	return slices.Compact(all), err
 }
 
 // ErrPaused says that the work of a job is paused on all machines.
@@ -209,11 +206,11 @@ func (e *HeldError) Error() string {
 // ends the runs of the job. The fetched data and the position of the job stay. While a daemon has
 // the job, it returns a [*HeldError].
 func (b *Board) Drop(ctx context.Context, account, job string) (n int, err error) {
-	account = cmp.Or(account, quota.DefaultAccount)
-	return n, b.bounded(ctx, func(ctx context.Context) error {
-		n, err = b.drop(ctx, account, job)
+	err = b.bounded(ctx, func(ctx context.Context) (err error) {
+		n, err = b.drop(ctx, cmp.Or(account, quota.DefaultAccount), job)
 		return err
 	})
+	return n, err
 }
 
 func (b *Board) drop(ctx context.Context, account, job string) (n int, err error) {
@@ -252,8 +249,7 @@ func (b *Board) drop(ctx context.Context, account, job string) (n int, err error
 				return err
 			}
 		}
-		_, err = tx.Exec(ctx, sql("pause_end"), account, job)
-		return err
+		return exec(ctx, tx, "pause_end", account, job)
 	})
 	return n, err
 }

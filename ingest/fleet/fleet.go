@@ -155,33 +155,24 @@ func Migrate(ctx context.Context, c *pgcatalog.Catalog) error {
 			_, err = migrator.MigrateTx(ctx, tx, rivermigrate.DirectionUp, &rivermigrate.MigrateOpts{MaxSteps: 1}) //nolint:staticcheck // one step at a time, behind a lock that PgBouncer knows
 			return err
 		})
-		if err != nil || done {
-			return wrap("make River's tables", err)
+		switch {
+		case err != nil:
+			return fmt.Errorf("make River's tables: %w", err)
+		case done:
+			return nil
 		}
 	}
-}
-
-func wrap(doing string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", doing, err)
 }
 
 // New returns a process of a fleet. The runner must use the catalog and the clock. [Migrate]
 // made the tables.
 func New(c *pgcatalog.Catalog, k *Clock, r *ingest.Runner, jobs []*ingest.Job, o *Options) (*Fleet, error) {
-	if o == nil {
-		o = &Options{}
-	}
+	o = cmp.Or(o, &Options{})
 	host, _ := os.Hostname()
 	f := &Fleet{
 		id:      fmt.Sprintf("%s-%d-%s", cleanHost(host), os.Getpid(), strconv.FormatInt(machine().UnixMicro(), 36)),
-		catalog: c, pool: c.Pool(), clock: k, log: o.Log, o: *o, runner: r, jobs: jobs, since: k.Now(),
+		catalog: c, pool: c.Pool(), clock: k, log: cmp.Or(o.Log, slog.Default()), o: *o, runner: r, jobs: jobs, since: k.Now(),
 		tending: &terse{clock: k}, status: Running, stale: make(chan struct{}), change: make(chan struct{}),
-	}
-	if f.log == nil {
-		f.log = slog.Default()
 	}
 	if f.o.Revision == nil {
 		f.o.Revision = func() int64 { return 0 }

@@ -45,8 +45,7 @@ func (f *Fleet) endRun(ctx context.Context, j *ingest.Job, runner *ingest.Runner
 		if err := f.catalog.In(tx).Join(*r.record, j.Name, catalog.Fence{}).End(ctx, rep.Outcome()); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, sql("run_end"), id, text(ending{State: rep.State, Ended: rep.Ended, ResumeAt: rep.ResumeAt, Cause: ingest.CauseOf(rep.Err)}))
-		return err
+		return exec(ctx, tx, "run_end", id, text(ending{State: rep.State, Ended: rep.Ended, ResumeAt: rep.ResumeAt, Cause: ingest.CauseOf(rep.Err)}))
 	})
 	if err == nil && rep != nil {
 		f.o.Done(j, rep, nil)
@@ -60,26 +59,19 @@ func (f *Fleet) report(ctx context.Context, tx pgx.Tx, j *ingest.Job, r *row) (*
 	if r.state != nil {
 		rep.Started = r.state.Began
 	}
-	rows, err := tx.Query(ctx, sql("units_of"), r.id)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var w ingest.WorkReport
+	works, err := collect(ctx, tx, func(row pgx.CollectableRow) (w ingest.WorkReport, err error) {
 		var o *outcome
 		ended := false
-		if err := rows.Scan(&w.Work, &w.Region, &w.Tally, &o, &ended); err != nil {
-			return nil, err
-		}
+		err = row.Scan(&w.Work, &w.Region, &w.Tally, &o, &ended)
 		if o != nil {
 			w.State, w.ResumeAt, w.BlockedOn, w.Err = o.State, o.ResumeAt, o.BlockedOn, o.Cause.Err()
 		} else { // it has still to be done
 			w.State, w.ResumeAt, w.Err = catalog.Deferred, f.clock.Now(), ingest.ErrInterrupted
 		}
-		rep.Work = append(rep.Work, w)
-	}
-	return rep, rows.Err()
+		return w, err
+	}, sql("units_of"), r.id)
+	rep.Work = works
+	return rep, err
 }
 
 // Report returns the report of a run, and whether the run has ended.
@@ -272,21 +264,13 @@ func (f *Fleet) abandon(ctx context.Context, j *ingest.Job, id int64) error {
 
 // abandonSome defers some of the work of a run that nobody works on, and returns how much.
 func (f *Fleet) abandonSome(ctx context.Context, j *ingest.Job, id int64) (int, error) {
-	idle := []*ingest.WorkReport{}
-	err := f.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		idle = idle[:0]
-		rows, err := tx.Query(ctx, sql("works_idle"), id, batch)
-		if err != nil {
-			return err
-		}
-		for rows.Next() {
+	var idle []*ingest.WorkReport
+	err := f.transact(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+		idle, err = collect(ctx, tx, func(row pgx.CollectableRow) (*ingest.WorkReport, error) {
 			w := &ingest.WorkReport{State: catalog.Deferred, ResumeAt: f.clock.Now(), Err: ingest.ErrInterrupted}
-			if err := rows.Scan(&w.Work, &w.Region, &w.Tally); err != nil {
-				return err
-			}
-			idle = append(idle, w)
-		}
-		if err := rows.Err(); err != nil || len(idle) == 0 {
+			return w, row.Scan(&w.Work, &w.Region, &w.Tally)
+		}, sql("works_idle"), id, batch)
+		if err != nil || len(idle) == 0 {
 			return err
 		}
 		r, err := lockRun(ctx, tx, id)
@@ -301,12 +285,11 @@ func (f *Fleet) abandonSome(ctx context.Context, j *ingest.Job, id int64) (int, 
 			if err := f.catalog.In(tx).Join(*r.record, j.Name, catalog.Fence{}).EndWork(ctx, w.Work, w.Region, w.Outcome()); err != nil {
 				return err
 			}
-			if _, err := tx.Exec(ctx, sql("unit_end"), id, w.Work, text(w.Tally), text(outcomeOf(w))); err != nil {
+			if err := exec(ctx, tx, "unit_end", id, w.Work, text(w.Tally), text(outcomeOf(w))); err != nil {
 				return err
 			}
 		}
-		_, err = tx.Exec(ctx, sql("run_state"), id, text(r.state), 0)
-		return err
+		return exec(ctx, tx, "run_state", id, text(r.state), 0)
 	})
 	return len(idle), err
 }

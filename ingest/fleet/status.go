@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -65,20 +64,13 @@ func (b *Board) read(ctx context.Context, s *Status) (err error) {
 	if s.Ledgers, err = b.catalog.Ledgers(ctx); err != nil {
 		return err
 	}
-	paused, err := b.Paused(ctx, s.Units)
-	if err != nil {
+	if s.Pauses, err = b.pauses(ctx, s.Units); err != nil {
 		return err
 	}
 	for i := range s.Units {
 		u := &s.Units[i]
-		u.Paused = paused[[2]string{u.Account, u.Job}]
+		u.Paused = s.Paused(u.Account, u.Job)
 	}
-	for job := range paused {
-		s.Pauses = append(s.Pauses, Pause{job[0], job[1]})
-	}
-	slices.SortFunc(s.Pauses, func(a, b Pause) int {
-		return cmp.Or(strings.Compare(a.Job, b.Job), strings.Compare(a.Account, b.Account))
-	})
 	return b.pool.QueryRow(ctx, sql("replication")).Scan(&s.Behind)
 }
 
@@ -126,9 +118,14 @@ const badClock = time.Second
 
 // Judge sets the findings: what needs attention, the worst first.
 func (s *Status) Judge() {
-	var all []Finding
+	s.Findings = nil
+	var may []Finding
 	find := func(bad bool, format string, args ...any) {
-		all = append(all, Finding{bad, fmt.Sprintf(format, args...)})
+		to := &may
+		if bad {
+			to = &s.Findings
+		}
+		*to = append(*to, Finding{bad, fmt.Sprintf(format, args...)})
 	}
 	for _, l := range s.Locks {
 		find(true, "%s", l)
@@ -167,16 +164,7 @@ func (s *Status) Judge() {
 	for _, job := range s.paused() {
 		find(false, "%s is paused on all machines. To resume it: ingestor fleet resume %s", job, job)
 	}
-	slices.SortStableFunc(all, func(a, b Finding) int {
-		switch {
-		case a.Bad == b.Bad:
-			return 0
-		case a.Bad:
-			return -1
-		}
-		return 1
-	})
-	s.Findings = all
+	s.Findings = append(s.Findings, may...)
 }
 
 func (s *Status) paused() (names []string) {

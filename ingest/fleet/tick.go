@@ -230,7 +230,7 @@ func (f *Fleet) addWork(ctx context.Context, tx pgx.Tx, j *ingest.Job, run int64
 		q.add(w.Name, w.Region, from)
 		places = append(places, int32(w.Place))
 	}
-	if _, err := tx.Exec(ctx, sql("units_add"), run, q.works, q.regions, places, has); err != nil {
+	if err := exec(ctx, tx, "units_add", run, q.works, q.regions, places, has); err != nil {
 		return err
 	}
 	return f.enqueue(ctx, tx, j, q)
@@ -277,6 +277,5 @@ func (f *Fleet) enqueue(ctx context.Context, tx pgx.Tx, j *ingest.Job, q *queued
 			return err
 		}
 	}
-	_, err = tx.Exec(ctx, sql("work_queue"), account(j), j.Name, q.works, q.regions, ids, q.from)
-	return err
+	return exec(ctx, tx, "work_queue", account(j), j.Name, q.works, q.regions, ids, q.from)
 }

@@ -131,8 +131,7 @@ func (s *slice) next(ctx context.Context) error {
 			return err
 		}
 		if s.unit != nil {
-			_, err = tx.Exec(ctx, sql("work_hold"), account, job, work, s.f.id)
-			return err
+			return exec(ctx, tx, "work_hold", account, job, work, s.f.id)
 		}
 		err = tx.QueryRow(ctx, sql("run_over"), account, job).Scan(&s.over)
 		if !errors.Is(err, pgx.ErrNoRows) {
@@ -141,7 +140,7 @@ func (s *slice) next(ctx context.Context) error {
 		if !s.cursor.ResumeAt.IsZero() && s.runner.Find(s.job, s.cursor) != nil {
 			return nil
 		}
-		if _, err := tx.Exec(ctx, sql("work_rest"), account, job, work, nil, "", ""); err != nil {
+		if err := exec(ctx, tx, "work_rest", account, job, work, nil, "", ""); err != nil {
 			return err
 		}
 		_, err = river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, s.river)
@@ -187,8 +186,7 @@ func (s *slice) restFor(ctx context.Context, at time.Time, why, blockedOn string
 			return err
 		}
 		at = s.f.clock.Now()
-		_, err = tx.Exec(ctx, sql("work_rest"), account, job, work, at, "", "")
-		return err
+		return exec(ctx, tx, "work_rest", account, job, work, at, "", "")
 	})
 	if err != nil {
 		return err
@@ -313,16 +311,15 @@ func (s *slice) end(ctx context.Context, done *ingest.WorkReport) error {
 		if err := s.f.catalog.In(tx).Join(*r.record, s.job.Name, catalog.Fence{}).EndWork(ctx, done.Work, done.Region, done.Outcome()); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, sql("unit_end"), u.run, done.Work, text(done.Tally), text(outcomeOf(done))); err != nil {
+		if err := exec(ctx, tx, "unit_end", u.run, done.Work, text(done.Tally), text(outcomeOf(done))); err != nil {
 			return err
 		}
 		if done.State == catalog.Done {
-			if _, err := tx.Exec(ctx, sql("work_done"), s.river.Args.Account, s.job.Name, done.Work); err != nil {
+			if err := exec(ctx, tx, "work_done", s.river.Args.Account, s.job.Name, done.Work); err != nil {
 				return err
 			}
 		}
-		_, err = tx.Exec(ctx, sql("run_state"), u.run, text(state), done.Units-u.saved)
-		return err
+		return exec(ctx, tx, "run_state", u.run, text(state), done.Units-u.saved)
 	})
 	if err == nil {
 		s.f.spent.Add(done.Units - u.saved)

@@ -233,12 +233,8 @@ func fleetJobs(ctx context.Context, a *session.Session, b *fleet.Board, name str
 			all = append(all, is)
 		}
 	}
-	paused, err := b.Paused(ctx, status.Units)
-	if err != nil {
-		return nil, err
-	}
 	for i := range all {
-		all[i].Paused = paused[[2]string{all[i].Account, all[i].Job}]
+		all[i].Paused = status.Paused(all[i].Account, all[i].Job)
 	}
 	if name == "" {
 		return all, nil
