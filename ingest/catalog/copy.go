@@ -2,11 +2,9 @@ package catalog
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -106,12 +104,10 @@ func (e *Engine) fillTable(ctx context.Context, from Source, t Table, put func(c
 	}
 	var after []any
 	key := t.Columns[:t.Key]
-	err = e.home.View(ctx, func(read Read) error {
-		return values(read, t.Key, func(row []any) error {
-			after = row
-			return nil
-		}, fmt.Sprintf("SELECT %s FROM headroom_catalog.%s ORDER BY %s DESC LIMIT 1", strings.Join(key, ", "), t.Name, strings.Join(key, " DESC, ")))
-	})
+	err = e.Values(ctx, t.Key, func(row []any) error {
+		after = row
+		return nil
+	}, fmt.Sprintf("SELECT %s FROM headroom_catalog.%s ORDER BY %s DESC LIMIT 1", strings.Join(key, ", "), t.Name, strings.Join(key, " DESC, ")))
 	for err == nil {
 		var rows [][]any
 		if rows, err = from.Rows(ctx, t, after, CopyRows); err != nil || len(rows) == 0 {
@@ -218,19 +214,17 @@ func (e *Engine) Rows(ctx context.Context, t Table, after []any, limit int) ([][
 	}
 	query := fmt.Sprintf("SELECT %s FROM headroom_catalog.%s%s ORDER BY %s LIMIT %d", columns, t.Name, where, key, limit)
 	var all [][]any
-	err = e.home.View(ctx, func(read Read) error {
-		return values(read, len(t.Columns), func(row []any) error {
-			all = append(all, row)
-			return nil
-		}, query, after...)
-	})
+	err = e.Values(ctx, len(t.Columns), func(row []any) error {
+		all = append(all, row)
+		return nil
+	}, query, after...)
 	return all, err
 }
 
-// values calls do for every row of a query, with its columns. A value is an int64, a string, or
-// nil.
-func values(read Read, columns int, do func([]any) error, query string, args ...any) error {
-	return read(func(scan Scan) error {
+// Values calls do for every row of a query, with its columns. A value is an int64, a string, or
+// nil. It is for copies of a catalog.
+func (e *Engine) Values(ctx context.Context, columns int, do func([]any) error, query string, args ...any) error {
+	return e.each(ctx, func(scan Scan) error {
 		row, dest := make([]any, columns), make([]any, columns)
 		for i := range row {
 			dest[i] = &row[i]
@@ -251,62 +245,4 @@ func values(read Read, columns int, do func([]any) error, query string, args ...
 		}
 		return do(row)
 	}, query, args...)
-}
-
-// DumpOptions are the options of [Engine.Dump]; nil is valid.
-type DumpOptions struct {
-	// Times adds the times at which data was fetched. Without them a dump does not
-	// depend on when the data was fetched, or in which order.
-	Times bool
-}
-
-// dumps are the tables of a dump. It leaves out row numbers, fences and the history of
-// runs.
-var dumps = []struct{ name, columns, times, from string }{
-	{
-		"channel", "channel_id, title, handle, country, uploads, description, published_at", "fetched_at",
-		"headroom_catalog.channels ORDER BY channel_id",
-	},
-	{
-		"video", "video_id, channel_id, channel_title, title, description, tags, category, live, language, thumbnail, duration, published_at, brief", "fetched_at",
-		"headroom_catalog.videos ORDER BY video_id",
-	},
-	{
-		"statistics", "video_id, views, likes, comments", "s.fetched_at",
-		"headroom_catalog.statistics s JOIN headroom_catalog.videos v ON v.id = s.video ORDER BY video_id",
-	},
-	{
-		"sighting", "region, video_id", "seen_at",
-		"headroom_catalog.sightings s JOIN headroom_catalog.videos v ON v.id = s.video ORDER BY region, video_id",
-	},
-	{
-		"chart", "region, c.category, complete, rank, video_id", "c.fetched_at",
-		`headroom_catalog.charts c JOIN headroom_catalog.chart_entries e ON e.chart = c.id
-			JOIN headroom_catalog.videos v ON v.id = e.video ORDER BY region, c.category, complete, rank`,
-	},
-	{
-		"cursor", "job, work, pass, page, token, since, high, mark", "saved_at, completed_at, resume_at, blocked_on",
-		"headroom_catalog.cursors ORDER BY job, work",
-	},
-}
-
-// Dump writes the contents of the catalog as lines of JSON, in a fixed order. Equal dumps
-// mean equal contents, also in different homes.
-func (e *Engine) Dump(ctx context.Context, w io.Writer, o *DumpOptions) error {
-	out := json.NewEncoder(w)
-	return e.home.View(ctx, func(read Read) error {
-		for _, d := range dumps {
-			columns := d.columns
-			if o != nil && o.Times {
-				columns += ", " + d.times
-			}
-			err := values(read, strings.Count(columns, ",")+1, func(row []any) error {
-				return out.Encode(append([]any{d.name}, row...))
-			}, "SELECT "+columns+" FROM "+d.from)
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
 }

@@ -40,7 +40,7 @@ type file Catalog
 
 var _ Home = (*file)(nil)
 
-func (f *file) Path() string { return f.file.Path }
+func (f *file) Path() string                        { return f.file.Path }
 func (f *file) Fault(doing string, err error) error { return files.Fault(doing, f.file.Path, err) }
 
 // View implements [Home]. All reads see the same state of the file.

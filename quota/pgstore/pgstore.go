@@ -66,9 +66,7 @@ var validSchema = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompi
 //
 // It does not connect yet. The first call makes the tables. No error holds the URL's password.
 func Open(address string, o *Options) (*Store, error) {
-	if o == nil {
-		o = &Options{}
-	}
+	o = cmp.Or(o, &Options{})
 	name := cmp.Or(o.Schema, defaultSchema)
 	if !validSchema().MatchString(name) {
 		return nil, quota.BadInput("schema %q must be lower-case letters, digits and _", name)
@@ -140,14 +138,6 @@ type server struct {
 
 // Begin implements [pagestore.Backend]. The transaction begins in Load.
 func (b *server) Begin(ctx context.Context, _ time.Duration) (pagestore.Tx, error) {
-	t, err := b.begin(ctx)
-	if err != nil {
-		return nil, err // a nil *tx is no nil Tx
-	}
-	return t, nil
-}
-
-func (b *server) begin(ctx context.Context) (*tx, error) {
 	if err := b.open(ctx); err != nil {
 		return nil, b.fault("write to", err)
 	}

@@ -161,9 +161,7 @@ var ErrUnfinished = errors.New("a copy into it is not complete")
 
 // connect opens the database. It makes no connection yet.
 func connect(ctx context.Context, url string, o *Options) (*Catalog, error) {
-	if o == nil {
-		o = &Options{}
-	}
+	o = cmp.Or(o, &Options{})
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil { // it may quote the URL
 		return nil, fmt.Errorf("open the catalog: %w", ErrConfig)

@@ -5,13 +5,13 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
+	"github.com/headroom-quota/headroom/quota/pgstore/pgschema"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -72,38 +72,12 @@ func (b batch) Bulk(query string, first []any, rows [][]any) {
 }
 
 // arrays returns an array for each column of rows.
-func arrays(rows [][]any) (all []any) {
+func arrays(rows [][]any) []any {
 	values := make([][]any, len(rows))
 	for i := range rows {
 		values[i] = held(rows[i])
 	}
-	for i, value := range values[0] {
-		switch value.(type) {
-		case string:
-			all = append(all, column[string](values, i))
-		case *string:
-			all = append(all, column[*string](values, i))
-		case int64:
-			all = append(all, column[int64](values, i))
-		case *int64:
-			all = append(all, column[*int64](values, i))
-		case bool:
-			all = append(all, column[bool](values, i))
-		case []byte:
-			all = append(all, column[[]byte](values, i))
-		default:
-			panic(fmt.Sprintf("an array of %T", value))
-		}
-	}
-	return all
-}
-
-func column[T any](rows [][]any, i int) []T {
-	all := make([]T, len(rows))
-	for n := range rows {
-		all[n] = rows[n][i].(T)
-	}
-	return all
+	return pgschema.Arrays(values)
 }
 
 // held returns arguments as PostgreSQL holds them: valid texts, and times in microseconds.

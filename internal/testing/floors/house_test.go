@@ -32,7 +32,7 @@ var house = [][]string{
 	{"ingest/youtube/youtubetest"},                   // a client of a simulated upstream, for tests
 	{"ingest/youtube"},
 	{"ingest/catalog/pgcatalog"},
-	{"ingest/catalog/catalogtest", "ingest/catalog/catalogtest/library"}, // the suite that every home of a catalog passes
+	{"ingest/catalog/catalogtest", "ingest/catalog/catalogtest/library", "ingest/catalog/catalogtest/dump"}, // the suite that every home of a catalog passes
 	{"ingest/catalog"},
 	{"ingest/catalog/words"},
 	{program + "draft"},   // makes price books of what was recorded or documented
