@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,9 +58,7 @@ type Plan struct {
 
 // Make prices the schedule of a prepared configuration with a price book.
 func Make(ctx context.Context, c *ingest.Config, book *quota.Book, o *Options) (*Plan, error) {
-	if o == nil {
-		o = &Options{}
-	}
+	o = cmp.Or(o, &Options{})
 	s, err := newScenario(c, o)
 	if err != nil {
 		return nil, err
@@ -98,19 +97,12 @@ func newScenario(c *ingest.Config, o *Options) (*scenario, error) {
 	if s.progress == nil {
 		s.progress = func(time.Time) {}
 	}
-	days := o.Days
-	if days == 0 {
-		days = DefaultDays
-	}
+	days := cmp.Or(o.Days, DefaultDays)
 	if days < 1 || days > MaxDays {
 		return nil, fmt.Errorf("a plan has 1 to %d days, not %d", MaxDays, days)
 	}
 	if s.from.IsZero() {
-		clock := o.Clock
-		if clock == nil {
-			clock = quota.SystemClock{}
-		}
-		s.from = clock.Now()
+		s.from = cmp.Or[quota.Clock](o.Clock, quota.SystemClock{}).Now()
 	}
 	if err := checkStart(s.from); err != nil {
 		return nil, err

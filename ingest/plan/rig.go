@@ -151,6 +151,6 @@ const day = 24 * time.Hour
 type unlocked struct{}
 
 func (unlocked) Lock(context.Context, string) (lease.Lock, error) { return unlocked{}, nil }
-func (unlocked) Token() int64 { return 0 }
-func (unlocked) Lost() <-chan struct{} { return nil }
-func (unlocked) Unlock() error { return nil }
+func (unlocked) Token() int64                                     { return 0 }
+func (unlocked) Lost() <-chan struct{}                            { return nil }
+func (unlocked) Unlock() error                                    { return nil }

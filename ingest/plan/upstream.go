@@ -207,7 +207,7 @@ func (r *response) Header() http.Header {
 	return r.header
 }
 
-func (r *response) WriteHeader(code int) { r.code = code }
+func (r *response) WriteHeader(code int)        { r.code = code }
 func (r *response) Write(b []byte) (int, error) { return r.body.Write(b) }
 
 func (r *response) status() int {

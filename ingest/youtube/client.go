@@ -2,6 +2,7 @@ package youtube
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,9 +44,7 @@ func New(client *http.Client, o *Options) (*Client, error) {
 	if client == nil {
 		return nil, errors.New("youtube: the http client is nil; use one that meters its calls")
 	}
-	if o == nil {
-		o = &Options{}
-	}
+	o = cmp.Or(o, &Options{})
 	base, err := endpoint(o.Endpoint)
 	if err != nil {
 		return nil, fmt.Errorf("youtube: endpoint: %w", err)

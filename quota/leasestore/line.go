@@ -78,18 +78,19 @@ func (s *Store) lineOf(r *quota.Request) *line {
 	for i := range l.charges {
 		l.charges[i].Units, l.charges[i].Windows = 0, slices.Clone(l.charges[i].Windows)
 	}
-	idle := func(l *line) bool { return l.block == nil && l.taking == nil }
 	if all := s.lines[key]; len(all) >= 16 { // limits have changed often
-		s.lines[key] = slices.DeleteFunc(all, idle)
+		s.lines[key] = slices.DeleteFunc(all, (*line).idle)
 	}
 	s.lines[key] = append(s.lines[key], l)
 	s.last = l
 	return l
 }
 
+func (l *line) idle() bool { return l.block == nil && l.taking == nil }
+
 func (s *Store) forgetLines() {
 	for key, all := range s.lines {
-		if all = slices.DeleteFunc(all, func(l *line) bool { return l.block == nil && l.taking == nil }); len(all) == 0 {
+		if all = slices.DeleteFunc(all, (*line).idle); len(all) == 0 {
 			delete(s.lines, key)
 		} else {
 			s.lines[key] = all

@@ -61,9 +61,7 @@ func New(client redis.UniversalClient, o *Options) (*Store, error) {
 	if c, ok := client.(*redis.Client); client == nil || ok && c == nil {
 		return nil, quota.BadInput("a store needs a client: redis.NewClient makes one")
 	}
-	if o == nil {
-		o = &Options{}
-	}
+	o = cmp.Or(o, &Options{})
 	s := &Store{prefix: cmp.Or(o.Prefix, defaultPrefix), timeout: cmp.Or(o.Timeout, 2*time.Second), apart: storekit.NewApart(), testClock: redisclock.Get()}
 	s.births = storekit.NewBirths(s, o.Births)
 	if strings.ContainsAny(s.prefix, "{}") {

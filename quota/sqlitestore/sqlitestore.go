@@ -45,9 +45,7 @@ var _ quota.Store = (*Store)(nil)
 // Open opens the ledger in the file at path. It creates a missing file, but not its
 // directory.
 func Open(ctx context.Context, path string, o *Options) (*Store, error) {
-	if o == nil {
-		o = &Options{}
-	}
+	o = cmp.Or(o, &Options{})
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

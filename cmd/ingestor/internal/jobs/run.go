@@ -375,13 +375,7 @@ func choose(s *settings.Settings, f *runFlags) ([]*ingest.Job, error) {
 
 // regionsOf returns the named regions that the job has.
 func regionsOf(j *ingest.Job, asked []string) []string {
-	var all []string
-	for _, region := range asked {
-		if slices.Contains(j.Regions, region) {
-			all = append(all, region)
-		}
-	}
-	return all
+	return slices.DeleteFunc(slices.Clone(asked), func(region string) bool { return !slices.Contains(j.Regions, region) })
 }
 
 // runOnce makes one run of each job. Deferred work comes first, for all jobs.
