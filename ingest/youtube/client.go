@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
-	"strings"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"google.golang.org/api/option"
@@ -18,7 +16,7 @@ import (
 )
 
 const (
-	// google is the default address of the API. It is always given to the SDK, which
+	// google is the address of the API. It is always given to the SDK, which
 	// would otherwise read variables of the environment.
 	google = "https://youtube.googleapis.com/"
 	// most is the number of items of a page, and of ids in a call.
@@ -27,9 +25,6 @@ const (
 
 // Options are the options of [New]. Nil is legal.
 type Options struct {
-	// Endpoint is the URL before youtube/v3, for tests and simulations. Empty means
-	// Google's.
-	Endpoint string
 	// UserAgent is added to the user agent of the SDK. It may be empty.
 	UserAgent string
 }
@@ -45,35 +40,14 @@ func New(client *http.Client, o *Options) (*Client, error) {
 		return nil, errors.New("youtube: the http client is nil; use one that meters its calls")
 	}
 	o = cmp.Or(o, &Options{})
-	base, err := endpoint(o.Endpoint)
-	if err != nil {
-		return nil, fmt.Errorf("youtube: endpoint: %w", err)
-	}
 	// With a client, the SDK silently ignores all options about keys.
 	api, err := sdk.NewService(context.Background(),
-		option.WithHTTPClient(recorded(client)), option.WithoutAuthentication(), option.WithEndpoint(base))
+		option.WithHTTPClient(recorded(client)), option.WithoutAuthentication(), option.WithEndpoint(google))
 	if err != nil {
 		return nil, fmt.Errorf("youtube: %w", err)
 	}
 	api.UserAgent = o.UserAgent // an option would be ignored too
 	return &Client{api: api}, nil
-}
-
-// endpoint returns the base URL for the SDK.
-func endpoint(given string) (string, error) {
-	if given == "" {
-		return google, nil
-	}
-	u, err := url.Parse(given)
-	switch {
-	case err != nil:
-		return "", errors.New("it is not a URL; write it as https://host:port/") // it may hold a password
-	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return "", fmt.Errorf("%q has no scheme and host; write it as https://host:port/", u.Redacted())
-	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return "", fmt.Errorf("it has more than a host and path: %s; keys and passwords do not belong there", u.Host)
-	}
-	return strings.TrimSuffix(u.String(), "/") + "/", nil
 }
 
 // The SDK decodes a hidden count to 0, and does not show the answer that it has read. So
