@@ -98,16 +98,27 @@ func (f *Fleet) Report(ctx context.Context, j *ingest.Job, id int64) (rep *inges
 // [ErrDatabase] if the database is down for [Silence]. If the context ends, open pages are
 // finished and saved, and work that nobody has begun is deferred.
 func (f *Fleet) Once(ctx context.Context, j *ingest.Job, why ingest.Occasion) (*ingest.Report, error) {
+	rep, err := f.once(ctx, j, why)
+	if err == nil {
+		return rep, nil
+	}
+	if ctx.Err() != nil && !errors.Is(err, ErrPaused) {
+		err = ingest.ErrInterrupted
+	}
+	return nil, fmt.Errorf("run %s: %w", j.Name, err)
+}
+
+func (f *Fleet) once(ctx context.Context, j *ingest.Job, why ingest.Occasion) (*ingest.Report, error) {
 	f.know(j)
 	if off := f.clock.off(); off != "" {
-		return nil, f.noRun(ctx, j, fmt.Errorf("%w: %s", ErrClock, off))
+		return nil, fmt.Errorf("%w: %s", ErrClock, off)
 	}
 	if err := f.paused(ctx, j); err != nil {
-		return nil, f.noRun(ctx, j, err)
+		return nil, err
 	}
 	_, runner := f.inForce()
 	if err := f.adopt(ctx, j, runner); err != nil { // no daemon may be there to do it
-		return nil, f.noRun(ctx, j, err)
+		return nil, err
 	}
 	id, err := f.insert(ctx, j, why, f.clock.Now())
 	if err != nil {
@@ -115,41 +126,40 @@ func (f *Fleet) Once(ctx context.Context, j *ingest.Job, why ingest.Occasion) (*
 			apart := context.WithoutCancel(ctx)
 			err = errors.Join(err, f.stopAdding(apart, id), f.abandon(apart, j, id))
 		}
-		return nil, f.noRun(ctx, j, err)
+		return nil, err
 	}
 	if id == 0 && !why.Scheduled.IsZero() { // its process may have been killed
 		err := f.one(ctx, &id, "run_open", account(j), j.Name, why.Scheduled)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-			return nil, f.noRun(ctx, j, err)
+			return nil, err
 		}
 	}
 	if id == 0 { // another process made this run, or nothing is left to resume
-		return nil, f.noRun(ctx, j, ingest.ErrHeld)
+		return nil, ingest.ErrHeld
 	}
 	defer f.appear(ctx, j)()
 	starting, cancel := context.WithTimeoutCause(ctx, f.o.Timing.Silence, ErrDatabase)
 	defer cancel()
 	if err := f.start(starting, []*ingest.Job{j}); err != nil {
-		return nil, f.noRun(ctx, j, err)
+		return nil, err
 	}
 	err = f.await(ctx, j, id)
 	f.halt()
 	if errors.Is(err, quota.ErrStaleBook) || errors.Is(err, ErrDatabase) {
-		return nil, f.noRun(ctx, j, err)
+		return nil, err
 	}
-	told := ctx
 	ctx = context.WithoutCancel(ctx)
 	if err != nil {
 		if err := f.abandon(ctx, j, id); err != nil {
-			return nil, f.noRun(told, j, err) // a daemon, or the next run, goes on
+			return nil, err // a daemon, or the next run, goes on
 		}
 	}
 	if errors.Is(err, ErrPaused) {
-		return nil, f.noRun(ctx, j, err)
+		return nil, err
 	}
 	rep, over, err := f.Report(ctx, j, id)
 	if err != nil {
-		return nil, f.noRun(told, j, err)
+		return nil, err
 	}
 	if !over {
 		rep.State, rep.Err, rep.Ended = catalog.Deferred, ingest.ErrInterrupted, f.clock.Now()
@@ -178,13 +188,6 @@ func (f *Fleet) know(j *ingest.Job) {
 	defer f.mu.Unlock()
 	f.jobs = slices.DeleteFunc(slices.Clone(f.jobs), func(k *ingest.Job) bool { return k.Name == j.Name && account(k) == account(j) })
 	f.jobs = append(f.jobs, j)
-}
-
-func (f *Fleet) noRun(ctx context.Context, j *ingest.Job, err error) error {
-	if ctx.Err() != nil {
-		err = ingest.ErrInterrupted
-	}
-	return fmt.Errorf("run %s: %w", j.Name, err)
 }
 
 // paused returns an error if nobody works on a job until a person resumes it.

@@ -19,8 +19,6 @@ type Options struct {
 	// Days is the number of days of the upstream's calendar. The first one may have
 	// begun. Zero is 30.
 	Days int
-	// Clock tells the time if From is zero; nil is the system clock.
-	Clock quota.Clock
 	// Past is the spend before the plan; nil is no spend.
 	Past *Past
 	// History is a copy of the catalog that the plan continues from; nil is an empty one.
@@ -102,7 +100,7 @@ func newScenario(c *ingest.Config, o *Options) (*scenario, error) {
 		return nil, fmt.Errorf("a plan has 1 to %d days, not %d", MaxDays, days)
 	}
 	if s.from.IsZero() {
-		s.from = cmp.Or[quota.Clock](o.Clock, quota.SystemClock{}).Now()
+		s.from = quota.SystemClock{}.Now()
 	}
 	if err := checkStart(s.from); err != nil {
 		return nil, err

@@ -133,7 +133,7 @@ type server struct {
 	living  context.Context // until Close
 	end     context.CancelFunc
 	pruning sync.WaitGroup
-	prune   sweep
+	pruned  atomic.Int64 // when it began last, by the ledger's clock
 }
 
 // Begin implements [pagestore.Backend]. The transaction begins in Load.

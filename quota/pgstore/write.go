@@ -3,7 +3,7 @@ package pgstore
 import (
 	"context"
 	"fmt"
-	"sync"
+	"math"
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
@@ -129,35 +129,20 @@ const (
 	prunedAtOnce = 2000
 )
 
-// sweep deletes old charges beside the calls, whose locks it does not need.
-type sweep struct {
-	mu   sync.Mutex
-	last window.Instant // by the ledger's clock
-	busy bool
-}
-
-// due reports whether a search should begin now.
-func (s *sweep) due(now window.Instant) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if ago := now.Sub(s.last); s.busy || s.last != 0 && ago >= 0 && ago < pruneEvery {
-		return false
-	}
-	s.last, s.busy = now, true
-	return true
-}
-
-// pruneSoon deletes charges that are too old, in the background, once an hour.
+// pruneSoon deletes charges that are too old, in the background, once an hour. It is beside the
+// calls, whose locks it does not need.
 func (b *server) pruneSoon(now time.Time) {
-	if b.prune.due(window.At(now)) {
-		b.pruning.Go(func() {
-			for b.pruneSome(window.At(now)) == prunedAtOnce {
-			}
-			b.prune.mu.Lock()
-			defer b.prune.mu.Unlock()
-			b.prune.busy = false
-		})
+	const busy = math.MaxInt64
+	this, last := int64(window.At(now)), b.pruned.Load()
+	ago := window.Instant(this).Sub(window.Instant(last))
+	if last == busy || last != 0 && ago >= 0 && ago < pruneEvery || !b.pruned.CompareAndSwap(last, busy) {
+		return
 	}
+	b.pruning.Go(func() {
+		for b.pruneSome(window.Instant(this)) == prunedAtOnce {
+		}
+		b.pruned.Store(this)
+	})
 }
 
 // pruneSome returns how many charges it deleted. If it fails, the next hour tries again.

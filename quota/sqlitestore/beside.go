@@ -79,16 +79,25 @@ func (s *Store) SwapNote(ctx context.Context, name string, version int64, text s
 	if err := quota.CheckNote(name, version, text); err != nil {
 		return n, false, err
 	}
-	if version < 0 {
-		return s.readNote(ctx, name)
+	find := func(t *tx) error {
+		r, err := t.one("note_find", name)
+		if err == nil {
+			n = quota.Note{Text: r.Text(0), Version: r.Int(1), Now: t.now.UTC()}
+		}
+		return err
+	}
+	if version < 0 { // without waiting for those who write
+		t, err := s.file.view(ctx)
+		if err == nil {
+			err = t.End(find(t))
+		}
+		return n, false, err
 	}
 	err = s.Beside(ctx, func(of pagestore.Tx) error {
 		t := of.(*tx)
-		r, err := t.one("note_find", name)
-		if err != nil {
+		if err := find(t); err != nil {
 			return err
 		}
-		n = quota.Note{Text: r.Text(0), Version: r.Int(1), Now: t.now.UTC()}
 		if swapped = n.Version == version; !swapped {
 			return nil
 		}
@@ -96,17 +105,4 @@ func (s *Store) SwapNote(ctx context.Context, name string, version int64, text s
 		return t.exec("note_put", name, text, n.Version)
 	})
 	return n, swapped && err == nil, err
-}
-
-// readNote reads a note without waiting for those who write.
-func (s *Store) readNote(ctx context.Context, name string) (n quota.Note, _ bool, err error) {
-	t, err := s.file.view(ctx)
-	if err != nil {
-		return n, false, err
-	}
-	r, err := t.one("note_find", name)
-	if err == nil {
-		n = quota.Note{Text: r.Text(0), Version: r.Int(1), Now: t.now.UTC()}
-	}
-	return n, false, t.End(err)
 }

@@ -47,21 +47,19 @@ func sql(query string) string { return cmp.Or(statements()[query], query) }
 type Options struct {
 	// Clock tells when data was fetched; nil is the clock of the database.
 	Clock quota.Clock
-	// Wait is the longest time that an operation may take; zero is 10s.
-	Wait time.Duration
 	// Conns is the largest number of connections; zero is 4, or one for each processor.
 	Conns int
 }
 
-const defaultWait = 10 * time.Second
+// within is the longest time that an operation may take.
+const within = 10 * time.Second
 
 // Catalog is fetched data in PostgreSQL. It is safe for concurrent use, unless it is within
 // a transaction: see [Catalog.In].
 type Catalog struct {
 	*catalog.Engine
 	clock quota.Clock // nil: the database's
-	wait  time.Duration
-	name  string // of the database, without a password
+	name  string      // of the database, without a password
 	pool  *pgxpool.Pool
 	tx    pgx.Tx // the caller's, or nil
 	guard Guard
@@ -77,7 +75,7 @@ func Open(ctx context.Context, url string, o *Options) (*Catalog, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.wait)
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	err = (*home)(c).Fault("open", schema.Open(ctx, c.pool))
 	if err == nil {
@@ -98,7 +96,7 @@ func Inspect(ctx context.Context, url string, read func(*Catalog) error) error {
 		return err
 	}
 	defer c.pool.Close()
-	soon, cancel := context.WithTimeout(ctx, c.wait)
+	soon, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	at, err := schema.Version(soon, c.pool)
 	if err == nil && at.Version == 0 {
@@ -166,7 +164,7 @@ func connect(ctx context.Context, url string, o *Options) (*Catalog, error) {
 	if err != nil { // it may quote the URL
 		return nil, fmt.Errorf("open the catalog: %w", ErrConfig)
 	}
-	c := (&Catalog{clock: o.Clock, wait: cmp.Or(o.Wait, defaultWait), name: address(config.ConnConfig)}).clone()
+	c := (&Catalog{clock: o.Clock, name: address(config.ConnConfig)}).clone()
 	if o.Conns > 0 {
 		config.MaxConns = int32(o.Conns)
 	}
@@ -175,7 +173,7 @@ func connect(ctx context.Context, url string, o *Options) (*Catalog, error) {
 	}
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // PgBouncer keeps no statements between transactions
 	config.ConnConfig.DialFunc = dialer.DialContext
-	config.ConnConfig.ConnectTimeout = cmp.Or(config.ConnConfig.ConnectTimeout, c.wait)
+	config.ConnConfig.ConnectTimeout = cmp.Or(config.ConnConfig.ConnectTimeout, within)
 	if c.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, (*home)(c).Fault("open", err)
 	}
