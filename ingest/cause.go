@@ -25,9 +25,19 @@ type cause struct {
 
 // words are the causes that the catalog names, the one that says most first.
 var words = []cause{
-	{"catalog", errCatalog}, {"interrupted", ErrInterrupted}, {"lease", ErrLostLock}, {"max_runtime", errMaxRuntime}, {"max_units", meter.ErrBudget},
-	{"pages", ErrMorePages}, {"outage", quota.ErrOutage}, {"down", ErrUpstreamDown}, {"credential", meter.ErrCredential},
-	{"impossible", quota.ErrImpossible}, {"unpriced", quota.ErrUnpriced}, {"book", quota.ErrStaleBook}, {"input", quota.ErrBadInput},
+	{"catalog", errCatalog},
+	{"interrupted", ErrInterrupted},
+	{"lease", ErrLostLock},
+	{"max_runtime", errMaxRuntime},
+	{"max_units", meter.ErrBudget},
+	{"pages", ErrMorePages},
+	{"outage", quota.ErrOutage},
+	{"down", ErrUpstreamDown},
+	{"credential", meter.ErrCredential},
+	{"impossible", quota.ErrImpossible},
+	{"unpriced", quota.ErrUnpriced},
+	{"book", quota.ErrStaleBook},
+	{"input", quota.ErrBadInput},
 }
 
 // causes are all of them.
