@@ -22,7 +22,7 @@ func Copy(ctx context.Context, from catalog.Source, url string, progress func(ca
 		return nil, err
 	}
 	defer c.pool.Close()
-	soon, cancel := context.WithTimeout(ctx, within)
+	soon, cancel := context.WithTimeout(ctx, c.wait)
 	defer cancel()
 	if err := schema.Open(soon, c.pool); err != nil {
 		return nil, (*home)(c).Fault("open", err)

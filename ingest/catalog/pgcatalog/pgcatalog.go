@@ -51,15 +51,16 @@ type Options struct {
 	Conns int
 }
 
-// within is the longest time that an operation may take.
-const within = 10 * time.Second
+// defaultWait is the longest time that an operation may take.
+const defaultWait = 10 * time.Second
 
 // Catalog is fetched data in PostgreSQL. It is safe for concurrent use, unless it is within
 // a transaction: see [Catalog.In].
 type Catalog struct {
 	*catalog.Engine
 	clock quota.Clock // nil: the database's
-	name  string      // of the database, without a password
+	wait  time.Duration
+	name  string // of the database, without a password
 	pool  *pgxpool.Pool
 	tx    pgx.Tx // the caller's, or nil
 	guard Guard
@@ -75,7 +76,7 @@ func Open(ctx context.Context, url string, o *Options) (*Catalog, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, within)
+	ctx, cancel := context.WithTimeout(ctx, c.wait)
 	defer cancel()
 	err = (*home)(c).Fault("open", schema.Open(ctx, c.pool))
 	if err == nil {
@@ -96,7 +97,7 @@ func Inspect(ctx context.Context, url string, read func(*Catalog) error) error {
 		return err
 	}
 	defer c.pool.Close()
-	soon, cancel := context.WithTimeout(ctx, within)
+	soon, cancel := context.WithTimeout(ctx, c.wait)
 	defer cancel()
 	at, err := schema.Version(soon, c.pool)
 	if err == nil && at.Version == 0 {
@@ -164,7 +165,7 @@ func connect(ctx context.Context, url string, o *Options) (*Catalog, error) {
 	if err != nil { // it may quote the URL
 		return nil, fmt.Errorf("open the catalog: %w", ErrConfig)
 	}
-	c := (&Catalog{clock: o.Clock, name: address(config.ConnConfig)}).clone()
+	c := (&Catalog{clock: o.Clock, wait: defaultWait, name: address(config.ConnConfig)}).clone()
 	if o.Conns > 0 {
 		config.MaxConns = int32(o.Conns)
 	}
@@ -173,7 +174,7 @@ func connect(ctx context.Context, url string, o *Options) (*Catalog, error) {
 	}
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // PgBouncer keeps no statements between transactions
 	config.ConnConfig.DialFunc = dialer.DialContext
-	config.ConnConfig.ConnectTimeout = cmp.Or(config.ConnConfig.ConnectTimeout, within)
+	config.ConnConfig.ConnectTimeout = cmp.Or(config.ConnConfig.ConnectTimeout, c.wait)
 	if c.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, (*home)(c).Fault("open", err)
 	}

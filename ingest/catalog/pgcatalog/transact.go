@@ -33,7 +33,7 @@ func (h *home) Path() string { return h.name }
 
 // View implements [catalog.Home]. Each query sees the database as it is then.
 func (h *home) View(ctx context.Context, do func(catalog.Read) error) error {
-	ctx, cancel := context.WithTimeout(ctx, within)
+	ctx, cancel := context.WithTimeout(ctx, h.wait)
 	defer cancel()
 	return h.Fault("read", do(reader(ctx, (*Catalog)(h).conn())))
 }
@@ -112,7 +112,7 @@ type tx struct {
 // catalog's own takes two round trips: BEGIN goes with the first, and COMMIT with the second.
 // So a process that is stopped in between holds its locks for one round trip of its own.
 func (c *Catalog) change(ctx context.Context, read func(batch), write func(*tx) error) error {
-	ctx, cancel := context.WithTimeout(ctx, within)
+	ctx, cancel := context.WithTimeout(ctx, c.wait)
 	defer cancel()
 	if c.tx != nil {
 		return c.steps(ctx, c.tx, false, read, write)
