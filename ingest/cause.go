@@ -3,6 +3,7 @@ package ingest
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/meter"
@@ -16,18 +17,31 @@ type Cause struct {
 	Refused *quota.Verdict `json:"refused,omitempty"`
 }
 
-// causes are the sentinels that decide what follows from an error.
-var causes = map[string]error{
-	"interrupted": ErrInterrupted, "lease": ErrLostLock, "max_runtime": errMaxRuntime, "max_units": meter.ErrBudget,
-	"pages": ErrMorePages, "outage": quota.ErrOutage, "down": ErrUpstreamDown, "credential": meter.ErrCredential,
-	"impossible": quota.ErrImpossible, "unpriced": quota.ErrUnpriced, "book": quota.ErrStaleBook, "input": quota.ErrBadInput,
-	"refused": quota.ErrRefused,
+// cause is an error that decides what follows, with its word.
+type cause struct {
+	word string
+	is   error
 }
 
-const ( // kinds that are types
-	causeCatalog = "catalog"
-	causeLeft    = "left"
-)
+// words are the causes that the catalog names, the one that says most first.
+var words = []cause{
+	{"catalog", errCatalog},
+	{"interrupted", ErrInterrupted},
+	{"lease", ErrLostLock},
+	{"max_runtime", errMaxRuntime},
+	{"max_units", meter.ErrBudget},
+	{"pages", ErrMorePages},
+	{"outage", quota.ErrOutage},
+	{"down", ErrUpstreamDown},
+	{"credential", meter.ErrCredential},
+	{"impossible", quota.ErrImpossible},
+	{"unpriced", quota.ErrUnpriced},
+	{"book", quota.ErrStaleBook},
+	{"input", quota.ErrBadInput},
+}
+
+// causes are all of them.
+var causes = append(slices.Clip(words), cause{"refused", quota.ErrRefused}, cause{"left", errLeft})
 
 // CauseOf returns an error in this form, or nil for nil.
 func CauseOf(err error) *Cause {
@@ -35,45 +49,29 @@ func CauseOf(err error) *Cause {
 		return nil
 	}
 	c := &Cause{Text: err.Error()}
-	for kind, sentinel := range causes {
-		if errors.Is(err, sentinel) {
-			c.Kinds = append(c.Kinds, kind)
+	for _, one := range causes {
+		if errors.Is(err, one.is) {
+			c.Kinds = append(c.Kinds, one.word)
 		}
 	}
-	var refused *quota.RefusedError
-	if errors.As(err, &refused) {
+	if refused, is := errors.AsType[*quota.RefusedError](err); is {
 		c.Refused = &refused.Verdict
-	}
-	var broken *catalogError
-	if errors.As(err, &broken) {
-		c.Kinds = append(c.Kinds, causeCatalog)
-	}
-	var left *leftError
-	if errors.As(err, &left) {
-		c.Kinds = append(c.Kinds, causeLeft)
 	}
 	return c
 }
 
-// words are the kinds of causes, the one that says most first.
-var words = []string{"interrupted", "lease", "max_runtime", "max_units", "pages", "outage", "down", "credential", "impossible", "unpriced", "book", "input"}
-
 // causeWord returns why work stopped, in a word for the catalog. It is empty if the answer of
 // the upstream says it, or if nothing was wrong.
 func causeWord(err error) string {
-	var refused *quota.RefusedError
-	var broken *catalogError
-	switch {
-	case errors.As(err, &refused) && refused.Blocked:
-		return "blocked"
-	case errors.As(err, &refused):
+	if refused, is := errors.AsType[*quota.RefusedError](err); is {
+		if refused.Blocked {
+			return "blocked"
+		}
 		return "refused"
-	case errors.As(err, &broken):
-		return causeCatalog
 	}
-	for _, word := range words {
-		if errors.Is(err, causes[word]) {
-			return word
+	for _, one := range words {
+		if errors.Is(err, one.is) {
+			return one.word
 		}
 	}
 	return ""
@@ -97,16 +95,9 @@ func (e *elsewhere) Unwrap() (all []error) {
 	if e.Refused != nil {
 		all = append(all, &quota.RefusedError{Verdict: *e.Refused})
 	}
-	for _, kind := range e.Kinds {
-		switch kind {
-		case causeCatalog:
-			all = append(all, &catalogError{errors.New(e.Text)})
-		case causeLeft:
-			all = append(all, &leftError{errors.New(e.Text)})
-		default:
-			if sentinel := causes[kind]; sentinel != nil {
-				all = append(all, sentinel)
-			}
+	for _, one := range causes {
+		if slices.Contains(e.Kinds, one.word) {
+			all = append(all, one.is)
 		}
 	}
 	return all

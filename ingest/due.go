@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/quota"
 )
 
 // LastScheduled returns when the last scheduled run of a job was due, or zero. It ignores
@@ -18,7 +19,6 @@ func (r *Runner) LastScheduled(ctx context.Context, j *Job) (time.Time, error) {
 	return runs[0].Scheduled, nil
 }
 
-// wrap says what failed, if anything did.
 func wrap(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -73,4 +73,130 @@ func (r *Runner) broken(ctx context.Context, j *Job) (bool, error) {
 	}
 	deferred, err := r.ResumeAt(ctx, j, func(string) bool { return false }) // whether there is work, not when
 	return deferred.IsZero(), err
+}
+
+// Work that the quota deferred resumes at the time that the ledger named. A block ends at a
+// known time, too, but a person may lift it earlier. So work that a block deferred resumes
+// as soon as the ledger reports the pool as open, in every process. Asking costs no units.
+
+// ResumeAt returns when the first deferred work of a job can resume, or zero if no work was
+// deferred. Open reports whether a pool is open. If open is nil, ResumeAt asks the ledger.
+func (r *Runner) ResumeAt(ctx context.Context, j *Job, open func(pool string) bool) (first time.Time, err error) {
+	works := r.works(j)
+	if err := r.stalest(ctx, j, works); err != nil {
+		return first, fmt.Errorf("read the cursors of %s: %w", j.Name, err)
+	}
+	if open == nil {
+		open = r.Opened(ctx, j)
+	}
+	now := r.clock.Now()
+	for _, w := range works {
+		if at := w.ResumeAt(now, open); !at.IsZero() && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
+	return first, nil
+}
+
+// NextAt returns when a job resumes deferred work or is due again, whichever is first.
+func (r *Runner) NextAt(ctx context.Context, j *Job) (time.Time, error) {
+	next, err := r.ResumeAt(ctx, j, nil)
+	if due := j.schedule.Next(r.clock.Now()); next.IsZero() || due.Before(next) {
+		next = due
+	}
+	return next, err
+}
+
+// ResumeAt returns when deferred work can resume, or zero if it was not deferred.
+func (w *Work) ResumeAt(now time.Time, open func(pool string) bool) time.Time {
+	if at := w.cursor.ResumeAt; w.cursor.BlockedOn == "" || !at.After(now) || !open(w.cursor.BlockedOn) {
+		return at
+	}
+	return now
+}
+
+// Opened returns a function that reports whether a pool of the job's account is open. At
+// its first call it reads all pools from the ledger. If the ledger does not answer, no pool
+// is open.
+func (r *Runner) Opened(ctx context.Context, j *Job) func(pool string) bool {
+	var pools []quota.Usage
+	asked := false
+	return func(pool string) bool {
+		if !asked {
+			asked = true
+			for _, upstream := range j.upstreams(r.ledger.Book()) {
+				some, _ := r.ledger.View().Usage(ctx, upstream, account(j)) // without an answer no pool is open
+				pools = append(pools, some...)
+			}
+		}
+		for i := range pools {
+			if p := &pools[i]; p.Pool.String() == pool {
+				return !p.Blocked.After(p.Now)
+			}
+		}
+		return false
+	}
+}
+
+// DoneSince is why a run had nothing to do.
+const DoneSince = "an earlier run did its work after it was due"
+
+// Skips are times of a schedule that have no run.
+type Skips struct {
+	Times       int
+	First, Last time.Time
+}
+
+// mostSkips bounds how many times are counted: two months of every minute.
+const mostSkips = 100_000
+
+// Skips returns the times between two others at which the job was due, by the schedule that it has now.
+func (j *Job) Skips(after, before time.Time) (s Skips) {
+	for at := j.schedule.Next(after); at.Before(before) && s.Times < mostSkips; at = j.schedule.Next(at) {
+		s.Add(at)
+	}
+	return s
+}
+
+// Add adds a time.
+func (s *Skips) Add(at time.Time) {
+	if s.Times++; s.Times == 1 || at.Before(s.First) {
+		s.First = at
+	}
+	if at.After(s.Last) {
+		s.Last = at
+	}
+}
+
+// Outcome is how the one record of them ends.
+func (s Skips) Outcome(why string) catalog.Outcome {
+	text := why
+	if s.Times > 1 {
+		text = fmt.Sprintf("%d times since %s: %s", s.Times, s.First.UTC().Format("2006-01-02 15:04 MST"), why)
+	}
+	return catalog.Outcome{State: catalog.Skipped, Error: text}
+}
+
+// Why times of a schedule were skipped.
+const (
+	NobodyThere = "no run began, as the schedule is now: no daemon was there, or the run before took longer"
+	StillBusy   = "the run before had not ended"
+	TooLate     = "it was too late, by max_lateness"
+)
+
+// skipped records the times between the last scheduled run and this one.
+func (r *Run) skipped(ctx context.Context, fence catalog.Fence, at time.Time) error {
+	last, err := r.LastScheduled(ctx, r.job)
+	if err != nil || last.IsZero() || at.IsZero() {
+		return err
+	}
+	s := r.job.Skips(last, at)
+	if s.Times == 0 {
+		return nil
+	}
+	record, err := r.catalog.Begin(ctx, catalog.Start{Job: r.job.Name, Fence: fence, Scheduled: s.Last})
+	if err == nil {
+		err = record.End(ctx, s.Outcome(NobodyThere))
+	}
+	return err
 }

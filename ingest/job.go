@@ -74,7 +74,6 @@ func (f Fault) Error() string { return f.Path + ": " + f.Err.Error() }
 // Unwrap returns the error without its place.
 func (f Fault) Unwrap() error { return f.Err }
 
-// setDefaults fills in the defaults of the job.
 func (j *Job) setDefaults(regions []string) {
 	if len(j.Regions) == 0 {
 		j.Regions = regions
@@ -193,7 +192,6 @@ func CheckRegions(regions []string) error {
 	return checkList(regions)
 }
 
-// joined lists names for an error.
 func joined[S ~string](all []S) string {
 	names := make([]string, len(all))
 	for i, s := range all {

@@ -1,6 +1,12 @@
 package ingest
 
-import "slices"
+import (
+	"context"
+	"slices"
+
+	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/ingest/youtube"
+)
 
 // Kind is what a job does. The table kinds has all that the program knows of each.
 type Kind string
@@ -15,7 +21,6 @@ const (
 	Command   Kind = "command"   // a program, which makes calls of its own
 )
 
-// kind describes a kind of job.
 type kind struct {
 	name    Kind
 	methods []string // that it calls, as the price book names them; the most frequent one first. None: its program decides
@@ -121,4 +126,62 @@ func (j *Job) MostCalls() (calls int64, known bool) {
 		works *= len(j.Regions)
 	}
 	return int64(works) * int64(j.Pages+row.opening), true
+}
+
+// Chart names a chart. An empty category is the chart of all categories.
+type Chart struct{ Region, Category string }
+
+// Charts returns the charts that the job fetches.
+func (j *Job) Charts() (all []Chart) {
+	for _, region := range j.Regions {
+		for _, category := range j.Categories {
+			all = append(all, Chart{region, Category(category)})
+		}
+	}
+	return all
+}
+
+// AllCategories is what a person writes for the chart of all categories.
+const AllCategories = "0"
+
+// Category returns a category as the catalog has it: all categories together are "".
+func Category(id string) string {
+	if id == AllCategories {
+		return ""
+	}
+	return id
+}
+
+func chartWorks(r *Runner, j *Job) (all []*Work) {
+	for i, chart := range j.Charts() {
+		name := chart.Region
+		if len(j.Categories) > 1 || chart.Category != "" {
+			name += "/" + j.Categories[i%len(j.Categories)]
+		}
+		all = append(all, &Work{Name: name, Region: chart.Region, fetch: func(ctx context.Context, at catalog.Cursor) (*catalog.Page, error) {
+			return r.upstream.Trending(ctx, chart.Region, chart.Category, at)
+		}})
+	}
+	return all
+}
+
+func searchWorks(r *Runner, j *Job) (all []*Work) {
+	for _, region := range j.Regions {
+		for _, text := range j.Queries {
+			q := youtube.Query{Text: text, Region: region, Since: j.Since, Until: j.Until}
+			all = append(all, &Work{Name: region + "/" + text, Region: region, resumable: true, fetch: func(ctx context.Context, at catalog.Cursor) (*catalog.Page, error) {
+				return r.upstream.Search(ctx, q, at)
+			}})
+		}
+	}
+	return all
+}
+
+func uploadsWorks(r *Runner, j *Job) (all []*Work) {
+	for _, channel := range j.Channels {
+		all = append(all, &Work{Name: channel, resumable: true, fetch: func(ctx context.Context, at catalog.Cursor) (*catalog.Page, error) {
+			return r.upstream.Uploads(ctx, channel, at)
+		}})
+	}
+	return all
 }

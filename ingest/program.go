@@ -76,7 +76,6 @@ func (j *Job) checkProgram(fault func(string, error)) {
 	}
 }
 
-// upstreams returns the upstreams that the job calls.
 func (j *Job) upstreams(costs *quota.Book) []string {
 	switch {
 	case !j.Kind.Runs():
@@ -87,7 +86,6 @@ func (j *Job) upstreams(costs *quota.Book) []string {
 	return costs.Metered()
 }
 
-// programWorks has one unit of work, the program.
 func programWorks(*Runner, *Job) []*Work { return []*Work{{Name: "program"}} }
 
 // errNoPrograms says that a runner was made without [Options].Program.
@@ -135,8 +133,7 @@ func (r *Run) program(ctx, calls context.Context) (*catalog.Page, error) {
 		defer cancel()
 	}
 	err := r.run(ctx, abort, r.job)
-	var refused *quota.RefusedError
-	if errors.As(err, &refused) { // some time ago, so it waits less; but it does not begin again and again in no time
+	if refused, is := errors.AsType[*quota.RefusedError](err); is { // some time ago, so it waits less; but it does not begin again and again in no time
 		verdict := refused.Verdict
 		verdict.RetryAfter = max(verdict.RetryAt.Sub(r.clock.Now()), time.Second)
 		err = &quota.RefusedError{Verdict: verdict}

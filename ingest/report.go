@@ -56,8 +56,7 @@ func (w *WorkReport) Outcome() catalog.Outcome {
 		State: w.State, ResumeAt: w.ResumeAt, Error: message(w.Err), BlockedOn: w.BlockedOn, Units: w.Lost + w.Unsaved,
 		Cause: causeWord(w.Err), Refused: w.Refused,
 	}
-	var refused *quota.RefusedError
-	if errors.As(w.Err, &refused) {
+	if refused, is := errors.AsType[*quota.RefusedError](w.Err); is {
 		o.Pool = refused.Pool.String()
 	}
 	return o
@@ -89,25 +88,28 @@ func interrupted(ctx context.Context) error {
 	return ErrInterrupted
 }
 
-// catalogError is an error of the catalog. It stops all work of the run.
-type catalogError struct{ err error }
+// The kinds of a [kindError].
+var (
+	// errCatalog marks an error of the catalog. It stops all work of the run.
+	errCatalog = errors.New("the catalog failed")
+	// errLeft marks work that was not started because of an error of other work.
+	errLeft = errors.New("not started")
+)
 
-func (e *catalogError) Error() string { return e.err.Error() }
-func (e *catalogError) Unwrap() error { return e.err }
+// kindError is an error of a kind that its text does not name.
+type kindError struct {
+	error
+	kind error
+}
 
-// unsaved classifies an error of saving.
+func (e *kindError) Unwrap() []error { return []error{e.error, e.kind} }
+
 func unsaved(err error) error {
 	if errors.Is(err, catalog.ErrFenced) {
 		return fmt.Errorf("%w: %w", ErrLostLock, err)
 	}
-	return &catalogError{err}
+	return &kindError{err, errCatalog}
 }
-
-// leftError marks work that was not started because of an error of other work.
-type leftError struct{ err error }
-
-func (e *leftError) Error() string { return "not started: " + e.err.Error() }
-func (e *leftError) Unwrap() error { return e.err }
 
 // downAfter is how many units of work must fail in a row before the upstream counts as
 // down.
@@ -118,8 +120,6 @@ const downAfter = 5
 func (r *Run) Ended(w *Work, err error) *WorkReport {
 	done := &WorkReport{Work: w.Name, Region: w.Region, Tally: w.Tally, State: catalog.Deferred, Err: err}
 	var refused *quota.RefusedError
-	var broken *catalogError
-	var left *leftError
 	now := r.clock.Now()
 	switch {
 	case err == nil:
@@ -128,15 +128,15 @@ func (r *Run) Ended(w *Work, err error) *WorkReport {
 		if done.ResumeAt = refused.RetryAt; refused.Blocked {
 			done.BlockedOn = refused.Pool.String()
 		}
-	case errors.Is(err, ErrInterrupted), errors.Is(err, ErrLostLock):
+	case isAny(err, ErrInterrupted, ErrLostLock):
 		done.ResumeAt = now
-	case errors.Is(err, errMaxRuntime), errors.Is(err, meter.ErrBudget), errors.Is(err, ErrMorePages): // it resumes when it is due again
+	case isAny(err, errMaxRuntime, meter.ErrBudget, ErrMorePages): // it resumes when it is due again
 	case errors.Is(err, quota.ErrOutage), errors.Is(err, ErrHeld): // by ingestor exec, of the program of a fleet
 		done.ResumeAt = now.Add(recovery)
 	case errors.Is(err, ErrUpstreamDown):
 		done.ResumeAt = r.recoverAt()
-	case errors.As(err, &left): // it has no result of its own
-	case errors.As(err, &broken), stopsAll(err):
+	case errors.Is(err, errLeft): // it has no result of its own
+	case errors.Is(err, errCatalog), stopsAll(err):
 		done.State = catalog.Failed
 	default:
 		done.State = catalog.Failed
@@ -150,10 +150,8 @@ func (r *Run) Ended(w *Work, err error) *WorkReport {
 // Count counts a unit of work that ended. It halts the run if the other work would end the
 // same way, or if the upstream is down.
 func (s *State) Count(done *WorkReport) {
-	var broken *catalogError
-	var left *leftError
-	halt := done.State == catalog.Deferred && !errors.Is(done.Err, ErrMorePages) || errors.As(done.Err, &broken) || stopsAll(done.Err)
-	if halt && s.Halted == nil && !errors.As(done.Err, &left) {
+	halt := done.State == catalog.Deferred && !errors.Is(done.Err, ErrMorePages) || errors.Is(done.Err, errCatalog) || stopsAll(done.Err)
+	if halt && s.Halted == nil && !errors.Is(done.Err, errLeft) {
 		s.Halted = done.Err
 	}
 	switch {
@@ -173,8 +171,7 @@ func (r *Run) finish(w *Work, err error) *WorkReport {
 	r.mu.Lock()
 	r.state.Count(done)
 	r.mu.Unlock()
-	var broken *catalogError
-	if !errors.As(done.Err, &broken) {
+	if !errors.Is(done.Err, errCatalog) {
 		if err := r.record.EndWork(context.WithoutCancel(r.abort), w.Name, w.Region, done.Outcome()); err != nil {
 			r.halt(unsaved(err))
 		}
@@ -192,13 +189,11 @@ func (r *Run) Tell(done *WorkReport) {
 	r.progress(Progress{Job: r.job.Name, Work: done.Work, Region: done.Region, Works: r.state.Works, Page: done.Pages, Pages: r.job.Pages, Units: done.Units, Ended: done})
 }
 
-// logEnd logs how a unit of work ended, unless it is done.
 func (r *Run) logEnd(done *WorkReport) {
 	var refused *quota.RefusedError
-	var left *leftError
 	switch {
 	case done.State == catalog.Done:
-	case errors.As(done.Err, &left):
+	case errors.Is(done.Err, errLeft):
 		r.log.Debug("left", "work", done.Work, "region", done.Region, resumeAt(done.ResumeAt))
 	case errors.As(done.Err, &refused):
 		r.log.Info("deferred", "work", done.Work, "region", done.Region, "pool", refused.Pool.String(), "left", refused.Remaining, resumeAt(done.ResumeAt))
@@ -212,10 +207,8 @@ func (r *Run) logEnd(done *WorkReport) {
 // deferralLevel returns the level at which a deferral is logged. Work that the quota or a person
 // deferred resumes by itself. An outage or a lost lease needs attention.
 func deferralLevel(why error) slog.Level {
-	for _, bad := range []error{quota.ErrOutage, ErrUpstreamDown, ErrLostLock} {
-		if errors.Is(why, bad) {
-			return slog.LevelWarn
-		}
+	if isAny(why, quota.ErrOutage, ErrUpstreamDown, ErrLostLock) {
+		return slog.LevelWarn
 	}
 	return slog.LevelInfo
 }
@@ -252,8 +245,7 @@ func (r *Run) Sum(rep *Report) {
 	case rep.Err == nil && len(rep.Work) == 0 && !rep.Scheduled.IsZero():
 		rep.State = catalog.Skipped
 	}
-	var broken *catalogError
-	if errors.As(rep.Err, &broken) && rep.ResumeAt.IsZero() {
+	if errors.Is(rep.Err, errCatalog) && rep.ResumeAt.IsZero() {
 		rep.ResumeAt = rep.Ended.Add(recovery)
 	}
 	if rep.Err != nil {
@@ -282,7 +274,6 @@ func (r *Run) After() error {
 	return nil
 }
 
-// end sums up the run and records it.
 func (r *Run) end() *Report {
 	rep := &r.report
 	rep.Units = r.budget.Spent()
@@ -305,12 +296,11 @@ func (r *Run) end() *Report {
 // stopsAll reports whether a person has to change the credential, the price book or the
 // configuration.
 func stopsAll(err error) bool {
-	for _, kind := range []error{meter.ErrCredential, quota.ErrImpossible, quota.ErrUnpriced, quota.ErrStaleBook, quota.ErrBadInput} {
-		if errors.Is(err, kind) {
-			return true
-		}
-	}
-	return false
+	return isAny(err, meter.ErrCredential, quota.ErrImpossible, quota.ErrUnpriced, quota.ErrStaleBook, quota.ErrBadInput)
+}
+
+func isAny(err error, kinds ...error) bool {
+	return slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(err, kind) })
 }
 
 func message(err error) string {
@@ -318,4 +308,40 @@ func message(err error) string {
 		return ""
 	}
 	return err.Error()
+}
+
+// How long to wait after an outage, or after an upstream failed. For an upstream the wait
+// doubles with each failed run, because the upstream charges for errors.
+const (
+	recovery  = 5 * time.Minute
+	doublings = 5 // so up to 160 minutes
+)
+
+// recoverAt returns when the upstream is called again. It is one time for all work of the
+// run.
+func (r *Run) recoverAt() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state.Recovered.IsZero() {
+		r.state.Recovered = r.clock.Now().Add(recovery << r.setbacks())
+	}
+	return r.state.Recovered
+}
+
+// setbacks returns how many runs before this one failed in a row, up to doublings.
+func (r *Run) setbacks() (n int) {
+	runs, err := r.catalog.Runs(context.WithoutCancel(r.abort), catalog.RunsQuery{Job: r.job.Name, Limit: 1 + doublings, Made: true})
+	if err != nil {
+		r.log.Warn("read the runs before this one", "error", err)
+	}
+	for _, run := range runs {
+		switch {
+		case run.State == catalog.Running: // this one
+		case run.State == catalog.Failed:
+			n++
+		case len(run.Work) > 0: // a run without work made no calls
+			return n
+		}
+	}
+	return n
 }

@@ -49,7 +49,7 @@ func (r *Runner) refresh(kind catalog.Kind, before func() time.Time, fetch func(
 	return func(ctx context.Context, _ catalog.Cursor) (*catalog.Page, error) {
 		old, err := r.catalog.Ages(ctx, kind, before(), batch+1)
 		if err != nil {
-			return nil, &catalogError{err}
+			return nil, &kindError{err, errCatalog}
 		}
 		if len(old) == 0 {
 			return &catalog.Page{Done: true}, nil
@@ -70,14 +70,12 @@ func (r *Runner) refresh(kind catalog.Kind, before func() time.Time, fetch func(
 	}
 }
 
-// statsWorks has one unit of work, the statistics of every known video.
 func statsWorks(r *Runner, _ *Job) []*Work {
 	w := &Work{Name: "statistics"}
 	w.fetch = r.refresh(catalog.KindStatistics, func() time.Time { return w.began }, Upstream.Statistics)
 	return []*Work{w}
 }
 
-// retentionWorks has a unit of work for videos, and one for channels.
 func retentionWorks(r *Runner, _ *Job) []*Work {
 	return []*Work{
 		{Name: "videos", fetch: r.refresh(catalog.KindVideos, r.aging, Upstream.Videos)},
@@ -93,7 +91,7 @@ func (r *Run) expire() error {
 	}
 	if err != nil {
 		r.log.Error("delete data that is too old", "error", err)
-		return &catalogError{err}
+		return &kindError{err, errCatalog}
 	}
 	if gone != (catalog.Expired{}) {
 		r.log.Info("deleted data that was not fetched again in time", "videos", gone.Videos, "channels", gone.Channels, "statistics", gone.Statistics, "charts", gone.Charts)

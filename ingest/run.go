@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/ingest/youtube"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/lease"
 )
@@ -62,29 +63,17 @@ type Runner struct {
 // NewRunner returns a runner for a prepared configuration. A runner that only answers
 // questions, and never runs, needs no upstream and no locker.
 func NewRunner(c *Config, l *quota.Ledger, to Catalog, u Upstream, locker lease.Locker, o *Options) *Runner {
-	if o == nil {
-		o = &Options{}
-	}
+	o = cmp.Or(o, &Options{})
 	r := &Runner{
 		ledger: l, catalog: to, upstream: u, locker: locker,
 		maxWait: c.MaxWait, callTimeout: c.CallTimeout, workers: c.Workers,
 		keepStatisticsDays: cmp.Or(c.KeepStatisticsDays, DefaultKeepStatisticsDays),
-		clock:              o.Clock, log: o.Log, progress: o.Progress, run: o.Program, tracer: o.Tracer, abort: o.Abort, jitter: o.Jitter,
-	}
-	if r.clock == nil {
-		r.clock = quota.SystemClock{}
-	}
-	if r.log == nil {
-		r.log = slog.Default()
+		clock:              cmp.Or[quota.Clock](o.Clock, quota.SystemClock{}), log: cmp.Or(o.Log, slog.Default()),
+		tracer: cmp.Or[Tracer](o.Tracer, untraced{}), abort: cmp.Or(o.Abort, context.Background()),
+		progress: o.Progress, run: o.Program, jitter: o.Jitter,
 	}
 	if r.progress == nil {
 		r.progress = func(Progress) {}
-	}
-	if r.tracer == nil {
-		r.tracer = untraced{}
-	}
-	if r.abort == nil {
-		r.abort = context.Background()
 	}
 	if r.jitter == nil {
 		r.jitter = func(most time.Duration) time.Duration { return rand.N(most + 1) }
@@ -123,13 +112,7 @@ func (r *Runner) Run(ctx context.Context, j *Job, why Occasion) (*Report, error)
 	}
 	ctx, stop := context.WithCancelCause(withLock(ctx, lock))
 	defer stop(nil)
-	go func() {
-		select {
-		case <-lock.Lost():
-			stop(ErrLostLock)
-		case <-ctx.Done():
-		}
-	}()
+	defer endWhenLost(lock, ctx, stop)()
 	return run.make(ctx, why)
 }
 
@@ -142,11 +125,8 @@ func noRun(ctx context.Context, j *Job, err error) error {
 	return fmt.Errorf("run %s: %w", j.Name, err)
 }
 
-// lockName returns the name of the lock of a job.
 func lockName(j *Job) string { return account(j) + "/" + j.Name }
-
-// account returns the account of a job.
-func account(j *Job) string { return cmp.Or(j.Account, quota.DefaultAccount) }
+func account(j *Job) string  { return cmp.Or(j.Account, quota.DefaultAccount) }
 
 // begin selects the work of the run and records the run.
 func (r *Run) begin(ctx context.Context, lock lease.Lock, why Occasion) (err error) {
@@ -237,4 +217,57 @@ func (j *Job) Deadline(began time.Time, why Occasion) time.Time {
 		return time.Time{}
 	}
 	return j.schedule.Next(began)
+}
+
+// Catalog stores fetched data, the position of each job, and the history of runs. A
+// [catalog.Catalog] is one. Package plan has another one in memory, for its rehearsals.
+type Catalog interface {
+	NewFence(ctx context.Context, name string) (catalog.Fence, error)
+	Begin(ctx context.Context, s catalog.Start) (catalog.Run, error)
+	Cursors(ctx context.Context, job string) ([]catalog.Cursor, error)
+	Runs(ctx context.Context, q catalog.RunsQuery) ([]catalog.RunRecord, error)
+	ForgetRuns(ctx context.Context, before time.Time) error
+	Ages(ctx context.Context, kind catalog.Kind, before time.Time, limit int) ([]catalog.Age, error)
+	Expire(ctx context.Context, l catalog.Limits) (catalog.Expired, error)
+}
+
+var _ Catalog = (*catalog.Catalog)(nil)
+
+// Upstream fetches pages. Each page takes one call or a few, through a metered client.
+type Upstream interface {
+	// Trending fetches a page of the chart of a region and category.
+	Trending(ctx context.Context, region, category string, at catalog.Cursor) (*catalog.Page, error)
+	// Search fetches a page of matching videos, newest first.
+	Search(ctx context.Context, q youtube.Query, at catalog.Cursor) (*catalog.Page, error)
+	// Uploads fetches a page of the uploads of a channel, newest first.
+	Uploads(ctx context.Context, channel string, at catalog.Cursor) (*catalog.Page, error)
+	// Statistics, Videos and Channels fetch known videos or channels again, 50 ids at
+	// most.
+	Statistics(ctx context.Context, ids []string) (*catalog.Page, error)
+	Videos(ctx context.Context, ids []string) (*catalog.Page, error)
+	Channels(ctx context.Context, ids []string) (*catalog.Page, error)
+}
+
+var _ Upstream = (*youtube.Client)(nil)
+
+// Tracer follows runs and their units of work. Several goroutines call it. Its methods
+// receive a context that ends with [Options].Abort, and return one derived from it. The
+// calls of the work use the returned context, so that a tracer in the transport can relate
+// them to their work.
+type Tracer interface {
+	// Run is called when a run starts. Scheduled is zero if the run is not for a time of
+	// the schedule. The returned function is called with the report of the run.
+	Run(ctx context.Context, j *Job, scheduled time.Time) (context.Context, func(*Report))
+	// Work is called when a unit of work starts, with the context of its run.
+	Work(ctx context.Context, work, region string) (context.Context, func(*WorkReport))
+}
+
+type untraced struct{}
+
+func (untraced) Run(ctx context.Context, _ *Job, _ time.Time) (context.Context, func(*Report)) {
+	return ctx, func(*Report) {}
+}
+
+func (untraced) Work(ctx context.Context, _, _ string) (context.Context, func(*WorkReport)) {
+	return ctx, func(*WorkReport) {}
 }

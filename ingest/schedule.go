@@ -134,7 +134,6 @@ func (s Schedule) Last(t time.Time) (last time.Time) {
 // longestDay is the length of a day on which the clock falls back.
 const longestDay = 25 * time.Hour
 
-// skipsDays reports whether the schedule skips a day of the year.
 func (s Schedule) skipsDays() bool {
 	at := s.Next(time.Unix(0, 0))
 	for end := at.AddDate(1, 0, 0); at.Before(end); {
@@ -164,7 +163,6 @@ func (s Schedule) nextMinute(t time.Time) time.Time {
 	return due
 }
 
-// due reports whether the schedule is due at a full minute.
 func (s Schedule) due(t time.Time) bool {
 	wall := wallClock(t.In(s.zone))
 	return s.fields.Next(wall.Add(-time.Second)).Equal(wall)

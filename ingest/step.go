@@ -251,7 +251,7 @@ func (r *Run) stopped(ctx context.Context) error {
 	case !r.state.Deadline.IsZero() && r.passed(r.state.Deadline):
 		return errMaxRuntime
 	case r.state.Halted != nil:
-		return &leftError{r.state.Halted}
+		return &kindError{fmt.Errorf("not started: %w", r.state.Halted), errLeft}
 	}
 	return nil
 }

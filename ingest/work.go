@@ -60,7 +60,6 @@ func (r *Runner) Plan(ctx context.Context, j *Job, now time.Time, why Occasion) 
 	return works, nil
 }
 
-// completedSince reports whether work was completed since a run was due.
 func (w *Work) completedSince(due time.Time) bool {
 	return !due.IsZero() && !w.cursor.CompletedAt.Before(due)
 }

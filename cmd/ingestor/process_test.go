@@ -27,6 +27,7 @@ import (
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/ingest/catalog/catalogtest/dump"
 	"github.com/headroom-quota/headroom/ingest/youtube/youtubesim"
 	"github.com/headroom-quota/headroom/internal/testing/redistest"
 	"github.com/headroom-quota/headroom/quota/lease"
@@ -135,11 +136,11 @@ func (f *folder) dump() string {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	var b strings.Builder
-	if err := errors.Join(c.Dump(f.t.Context(), &b, nil), c.Close()); err != nil {
+	text, err := dump.Text(f.t.Context(), c, false)
+	if err := errors.Join(err, c.Close()); err != nil {
 		f.t.Fatal(err)
 	}
-	return b.String()
+	return text
 }
 
 // used is how many units the ledger says are used.

@@ -48,9 +48,7 @@ type Catalog struct {
 // Open opens the catalog in the file at path. It creates a missing file, but not its
 // directory.
 func Open(ctx context.Context, path string, o *Options) (*Catalog, error) {
-	if o == nil {
-		o = &Options{}
-	}
+	o = cmp.Or(o, &Options{})
 	wait := cmp.Or(o.Wait, defaultWait)
 	f, err := files.Open(ctx, path, wait, reindex)
 	if err != nil {
@@ -60,10 +58,7 @@ func Open(ctx context.Context, path string, o *Options) (*Catalog, error) {
 }
 
 func opened(f *sqlitefile.File, clock quota.Clock, wait time.Duration) *Catalog {
-	if clock == nil {
-		clock = quota.SystemClock{}
-	}
-	c := &Catalog{clock: clock, wait: wait, file: f, turn: make(chan struct{}, 1)}
+	c := &Catalog{clock: cmp.Or[quota.Clock](clock, quota.SystemClock{}), wait: wait, file: f, turn: make(chan struct{}, 1)}
 	c.Engine = NewEngine((*file)(c))
 	return c
 }

@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"path/filepath"
@@ -9,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headroom-quota/headroom/ingest/catalog/catalogtest/dump"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -70,13 +70,13 @@ func save(t testing.TB, r Run, work string, p Page) Saved {
 }
 
 // dumped returns the contents of a catalog.
-func dumped(t testing.TB, c *Catalog, o *DumpOptions) string {
+func dumped(t testing.TB, c *Catalog, times bool) string {
 	t.Helper()
-	var b bytes.Buffer
-	if err := c.Dump(ctx, &b, o); err != nil {
+	text, err := dump.Text(ctx, c, times)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return b.String()
+	return text
 }
 
 // healthy checks a catalog for damage.

@@ -104,12 +104,10 @@ func (e *Engine) fillTable(ctx context.Context, from Source, t Table, put func(c
 	}
 	var after []any
 	key := t.Columns[:t.Key]
-	err = e.home.View(ctx, func(read Read) error {
-		return values(read, t.Key, func(row []any) error {
-			after = row
-			return nil
-		}, fmt.Sprintf("SELECT %s FROM headroom_catalog.%s ORDER BY %s DESC LIMIT 1", strings.Join(key, ", "), t.Name, strings.Join(key, " DESC, ")))
-	})
+	err = e.Values(ctx, t.Key, func(row []any) error {
+		after = row
+		return nil
+	}, fmt.Sprintf("SELECT %s FROM headroom_catalog.%s ORDER BY %s DESC LIMIT 1", strings.Join(key, ", "), t.Name, strings.Join(key, " DESC, ")))
 	for err == nil {
 		var rows [][]any
 		if rows, err = from.Rows(ctx, t, after, CopyRows); err != nil || len(rows) == 0 {
@@ -123,4 +121,128 @@ func (e *Engine) fillTable(ctx context.Context, from Source, t Table, put func(c
 		}
 	}
 	return err
+}
+
+// Table is a table of a catalog, for copying it to another home. Its key begins its columns.
+type Table struct {
+	Name    string
+	Columns []string
+	Key     int               // number of columns
+	Later   map[string]string // columns that earlier versions lack, and their value there, in SQL
+}
+
+// Tables are all tables of a catalog. No row refers to a row of a later table. Another home
+// makes its own index of words.
+var Tables = []Table{
+	table("fences", 1, "name token"),
+	table("ledger", 1, "one address since"),
+	table("cursors", 2, "job work pass page token since high mark saved_at completed_at resume_at blocked_on=''"),
+	table("runs", 1, "id job scheduled_at started_at ended_at state resume_at error"),
+	table("run_work", 2, "run work region pages units new updated unchanged gone statistics state ended_at resume_at error cause='' pool='' refused=0"),
+	table("pool_days", 2, "pool day units calls refused blocked"),
+	table("refusals", 4, "pool hour cause caller calls"),
+	table("actions", 1, "id at who what target detail"),
+	table("channels", 1, "channel_id fetched_at published_at title handle country uploads description"),
+	table("videos", 1, "id video_id channel_id published_at fetched_at brief duration category live language thumbnail title channel_title tags description"),
+	table("sightings", 2, "region video seen_at"),
+	table("statistics", 1, "video fetched_at views likes comments"),
+	table("charts", 1, "id region category complete fetched_at"),
+	table("chart_entries", 2, "chart rank video"),
+}
+
+func table(name string, key int, columns string) Table {
+	t := Table{Name: name, Key: key, Later: map[string]string{}}
+	for _, column := range strings.Fields(columns) {
+		column, value, later := strings.Cut(column, "=")
+		if later {
+			t.Later[column] = value
+		}
+		t.Columns = append(t.Columns, column)
+	}
+	return t
+}
+
+// selected returns the columns as a query names them, if these are there. If none is, an
+// earlier version had no such table, and selected returns "".
+func (t Table) selected(there []string) string {
+	if len(there) == 0 {
+		return ""
+	}
+	columns := slices.Clone(t.Columns)
+	for i, column := range columns {
+		if value, later := t.Later[column]; later && !slices.Contains(there, column) {
+			columns[i] = value
+		}
+	}
+	return strings.Join(columns, ", ")
+}
+
+// Count returns the number of rows of a table.
+func (e *Engine) Count(ctx context.Context, t Table) (n int64, err error) {
+	if columns, err := e.selected(ctx, t); err != nil || columns == "" {
+		return 0, err
+	}
+	err = e.each(ctx, func(scan Scan) error { return scan(&n) }, "SELECT count(*) FROM headroom_catalog."+t.Name)
+	return n, err
+}
+
+// selected returns the columns of a table for a query. It returns "" if the tables are of an
+// earlier version without that table: a copy does not migrate its source.
+func (e *Engine) selected(ctx context.Context, t Table) (string, error) {
+	there, err := list(ctx, e, func(name *string) []any { return []any{name} }, "columns_find", t.Name)
+	return t.selected(there), err
+}
+
+// Rows returns rows of a table behind the one with a key, in the order of the key. An empty
+// key stands before the first. A value is an int64, a string, or nil.
+func (e *Engine) Rows(ctx context.Context, t Table, after []any, limit int) ([][]any, error) {
+	columns, err := e.selected(ctx, t)
+	if err != nil || columns == "" {
+		return nil, err
+	}
+	where, key := "", strings.Join(t.Columns[:t.Key], ", ")
+	if len(after) > 0 {
+		var places []string
+		for i, v := range after {
+			as := "text"
+			if _, is := v.(int64); is {
+				as = "bigint"
+			}
+			places = append(places, fmt.Sprintf("$%d::%s", i+1, as))
+		}
+		where = fmt.Sprintf(" WHERE (%s) > (%s)", key, strings.Join(places, ", "))
+	}
+	query := fmt.Sprintf("SELECT %s FROM headroom_catalog.%s%s ORDER BY %s LIMIT %d", columns, t.Name, where, key, limit)
+	var all [][]any
+	err = e.Values(ctx, len(t.Columns), func(row []any) error {
+		all = append(all, row)
+		return nil
+	}, query, after...)
+	return all, err
+}
+
+// Values calls do for every row of a query, with its columns. A value is an int64, a string, or
+// nil. It is for copies of a catalog.
+func (e *Engine) Values(ctx context.Context, columns int, do func([]any) error, query string, args ...any) error {
+	return e.each(ctx, func(scan Scan) error {
+		row, dest := make([]any, columns), make([]any, columns)
+		for i := range row {
+			dest[i] = &row[i]
+		}
+		if err := scan(dest...); err != nil {
+			return err
+		}
+		for i, v := range row {
+			switch v := v.(type) {
+			case int32:
+				row[i] = int64(v)
+			case bool:
+				row[i] = int64(0)
+				if v {
+					row[i] = int64(1)
+				}
+			}
+		}
+		return do(row)
+	}, query, args...)
 }

@@ -62,7 +62,6 @@ type locked struct {
 	there bool
 }
 
-// read reads a cursor.
 func (l *locked) read(b Batch, job, work string) {
 	*l = locked{Cursor: Cursor{Job: job, Work: work}}
 	b.Query(func(scan Scan) error {
@@ -71,7 +70,6 @@ func (l *locked) read(b Batch, job, work string) {
 	}, "cursor_lock", job, work)
 }
 
-// save writes the cursor.
 func (l *locked) save(b Batch) {
 	statement := "cursor_add"
 	if l.there {

@@ -102,7 +102,7 @@ func TestKilled(t *testing.T) {
 	if got := len(lines); got != len(fetchRegions)*chartPages+1 {
 		t.Fatalf("%d lines: %q", got, lines)
 	}
-	want := dumped(t, must(t, undisturbed, nil), &DumpOptions{Times: true})
+	want := dumped(t, must(t, undisturbed, nil), true)
 
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -126,7 +126,7 @@ func TestKilled(t *testing.T) {
 			finished = saved["done"]
 			checkKilled(t, path, saved)
 		}
-		if diff := cmp.Diff(want, dumped(t, must(t, path, nil), &DumpOptions{Times: true})); diff != "" {
+		if diff := cmp.Diff(want, dumped(t, must(t, path, nil), true)); diff != "" {
 			t.Fatalf("after being killed (-undisturbed +this):\n%s", diff)
 		}
 		path = filepath.Join(t.TempDir(), "catalog.db")
@@ -159,7 +159,7 @@ func checkKilled(t *testing.T, path string, saved map[string]bool) {
 	for _, f := range feeds {
 		entries[f.Region] = f.Entries + f.Pending
 	}
-	held := dumped(t, c, nil)
+	held := dumped(t, c, false)
 	for _, region := range fetchRegions {
 		cur, err := c.Cursor(ctx, "trending", region)
 		if err != nil {

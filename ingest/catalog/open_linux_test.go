@@ -21,9 +21,9 @@ func TestWithoutTheRightToWrite(t *testing.T) {
 	kept.WithoutRights(t, func(t *testing.T, path string) (io.Closer, func(*testing.T)) {
 		c := must(t, path, nil)
 		save(t, begin(t, c), "DE", Page{Videos: named("a")})
-		before := dumped(t, c, nil)
+		before := dumped(t, c, false)
 		return c, func(t *testing.T) {
-			if after := dumped(t, must(t, path, nil), nil); after != before {
+			if after := dumped(t, must(t, path, nil), false); after != before {
 				t.Errorf("before:\n%s\nafter:\n%s", before, after)
 			}
 		}

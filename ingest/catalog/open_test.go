@@ -45,12 +45,12 @@ func TestTakenAway(t *testing.T) {
 
 func TestReopenedItIsTheSame(t *testing.T) {
 	c := library(t)
-	before := dumped(t, c, &DumpOptions{Times: true})
+	before := dumped(t, c, true)
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
 	c = must(t, c.Path(), nil)
-	if diff := cmp.Diff(before, dumped(t, c, &DumpOptions{Times: true})); diff != "" {
+	if diff := cmp.Diff(before, dumped(t, c, true)); diff != "" {
 		t.Errorf("(-before +after):\n%s", diff)
 	}
 	healthy(t, c)
@@ -58,7 +58,7 @@ func TestReopenedItIsTheSame(t *testing.T) {
 
 func TestMigrate(t *testing.T) {
 	c := library(t)
-	before := dumped(t, c, &DumpOptions{Times: true})
+	before := dumped(t, c, true)
 	migrate := func(steps []string) error {
 		other := *files
 		other.Steps = steps
@@ -79,7 +79,7 @@ func TestMigrate(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if diff := cmp.Diff(before, dumped(t, c, &DumpOptions{Times: true})); diff != "" {
+	if diff := cmp.Diff(before, dumped(t, c, true)); diff != "" {
 		t.Errorf("(-before +after):\n%s", diff)
 	}
 	healthy(t, c)
@@ -98,14 +98,14 @@ func TestMigrateFromTheFirstSchema(t *testing.T) {
 	if err := r.EndWork(ctx, "US", "US", Outcome{State: Deferred, ResumeAt: time.Now().Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
-	before := dumped(t, c, &DumpOptions{Times: true})
+	before := dumped(t, c, true)
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
 	kept.Spoil(t, c.Path(), "DROP TABLE actions", "DROP TABLE slates", "DROP TABLE refusals", "DROP TABLE pool_days", "ALTER TABLE run_work DROP COLUMN cause", "ALTER TABLE run_work DROP COLUMN pool",
 		"ALTER TABLE run_work DROP COLUMN refused", "DROP TABLE ledger", "ALTER TABLE cursors DROP COLUMN blocked_on", "PRAGMA user_version = 1")
 	c = must(t, c.Path(), nil)
-	if diff := cmp.Diff(before, dumped(t, c, &DumpOptions{Times: true})); diff != "" {
+	if diff := cmp.Diff(before, dumped(t, c, true)); diff != "" {
 		t.Errorf("(-before +after):\n%s", diff)
 	}
 	if cur, err := c.Cursor(ctx, "trending", "US"); err != nil || cur.ResumeAt.IsZero() || cur.BlockedOn != "" {
@@ -164,7 +164,7 @@ func TestCancelledNothingIsWritten(t *testing.T) {
 	if err != context.Canceled { //nolint:errorlint // it is returned unchanged
 		t.Errorf("save: %v, want %v as it is", err, context.Canceled)
 	}
-	if got := dumped(t, c, nil); got != "" {
+	if got := dumped(t, c, false); got != "" {
 		t.Errorf("it left:\n%s", got)
 	}
 	if _, err := Open(done, filepath.Join(t.TempDir(), "new.db"), nil); !errors.Is(err, context.Canceled) {

@@ -78,7 +78,6 @@ func (p *Page) Check(job string) error {
 	return nil
 }
 
-// Save implements [Run].
 func (r *run) Save(ctx context.Context, p *Page) (Saved, error) {
 	doing := "save a page of " + r.job + " " + p.Cursor.Work
 	rows, err := p.rows()
@@ -150,7 +149,6 @@ func (p *Page) rows() (all []*Row, err error) {
 	return all, nil
 }
 
-// saving is a page that is being saved.
 type saving struct {
 	run  *run
 	page *Page
@@ -191,7 +189,6 @@ func (w *saving) read(b Batch) {
 	}
 }
 
-// write writes the rows of the page, its cursor, and its counts.
 func (w *saving) write(tx Tx) (err error) {
 	p, s := w.page, &w.saved
 	s.Cursor = w.cursor.Cursor
@@ -218,7 +215,6 @@ func (w *saving) write(tx Tx) (err error) {
 	return nil
 }
 
-// remove deletes what is gone.
 func (w *saving) remove(tx Tx) {
 	if len(w.page.Gone) == 0 {
 		return
@@ -237,7 +233,6 @@ func (w *saving) remove(tx Tx) {
 	tx.Exec("channels_remove", gone)
 }
 
-// videos saves the videos of the page, and counts the changes.
 func (w *saving) videos(tx Tx) {
 	var changed []*Row
 	var equal, all []string

@@ -96,7 +96,6 @@ func (e *Engine) Expire(ctx context.Context, l Limits) (x Expired, err error) {
 	return x, e.home.Fault("delete expired data in", err)
 }
 
-// expireVideos deletes the videos that a query returns.
 func (e *Engine) expireVideos(ctx context.Context, query string, before time.Time) (int, error) {
 	var ids []string
 	err := e.home.Change(ctx, func(b Batch) {

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -114,7 +115,6 @@ func (r *run) change(ctx context.Context, doing string, read func(Batch), write 
 	}))
 }
 
-// Restart implements [Run].
 func (r *run) Restart(ctx context.Context, work string) (cur Cursor, err error) {
 	err = r.move(ctx, "restart "+work+" of "+r.job, work, func(_ Tx, at *Cursor) {
 		at.Restart()
@@ -123,7 +123,6 @@ func (r *run) Restart(ctx context.Context, work string) (cur Cursor, err error) 
 	return cur, err
 }
 
-// EndWork implements [Run].
 func (r *run) EndWork(ctx context.Context, work, region string, o Outcome) error {
 	return r.move(ctx, "end "+work+" of "+r.job, work, func(tx Tx, cur *Cursor) {
 		cur.End(o)
@@ -131,7 +130,6 @@ func (r *run) EndWork(ctx context.Context, work, region string, o Outcome) error
 	})
 }
 
-// move changes the cursor of a unit of work.
 func (r *run) move(ctx context.Context, doing, work string, change func(Tx, *Cursor)) error {
 	var cur locked
 	return r.change(ctx, doing, func(b Batch) { cur.read(b, r.job, work) }, func(tx Tx) error {
@@ -141,10 +139,126 @@ func (r *run) move(ctx context.Context, doing, work string, change func(Tx, *Cur
 	})
 }
 
-// End implements [Run].
 func (r *run) End(ctx context.Context, o Outcome) error {
 	return r.change(ctx, "end a run of "+r.job, nothing, func(tx Tx) error {
 		tx.Exec("run_end", r.id, string(o.State), tx.Now, o.ResumeAt, o.Error)
 		return nil
 	})
+}
+
+// Fence stops a process from writing after another process has taken over. The holder of
+// a lease passes its token with every write. The catalog rejects tokens below the highest
+// one of that name, in the transaction that writes the rows. The zero Fence protects
+// nothing.
+type Fence struct {
+	Name  string // such as an account and its job
+	Token int64  // grows with each holder
+}
+
+// NewFence returns a fence whose token is higher than any other of that name. It is for
+// holders of a lock without tokens, such as the operating system's lock on a file.
+func (e *Engine) NewFence(ctx context.Context, name string) (Fence, error) {
+	f := Fence{Name: name}
+	err := e.write(ctx, "write to", func(tx Tx) {
+		tx.Query(func(scan Scan) error { return scan(&f.Token) }, "fence_take", name, tx.Now.UnixMicro())
+	})
+	if err != nil {
+		return Fence{}, err
+	}
+	return f, nil
+}
+
+// check compares the fence with the highest token of its name, and saves a higher one. That
+// takes a round trip of its own, once for a token: nothing may be committed if another process
+// with a higher token was faster.
+func (f Fence) check(tx Tx, last int64) error {
+	var err error
+	if last < f.Token && f.Name != "" {
+		err = tx.Ask(func(scan Scan) error { return scan(&last) }, "fence_save", f.Name, f.Token)
+	}
+	if err == nil && last > f.Token {
+		err = fmt.Errorf("%s: %w", f.Name, ErrFenced)
+	}
+	return err
+}
+
+// RunRecord is a run in the history.
+type RunRecord struct {
+	ID        int64        `json:"id"`
+	Job       string       `json:"job"`
+	Scheduled time.Time    `json:"scheduled_at,omitzero"` // zero if a person started it
+	StartedAt time.Time    `json:"started_at"`
+	EndedAt   time.Time    `json:"ended_at,omitzero"` // zero until it ends
+	State     State        `json:"state"`
+	ResumeAt  time.Time    `json:"resume_at,omitzero"`
+	Error     string       `json:"error,omitempty"`
+	Work      []WorkRecord `json:"work"`
+}
+
+// WorkRecord is the part of a run that belongs to one unit of work.
+type WorkRecord struct {
+	Work       string    `json:"work"`
+	Region     string    `json:"region,omitempty"`
+	Pages      int       `json:"pages"`
+	Units      int64     `json:"units"`
+	New        int       `json:"new"`
+	Updated    int       `json:"updated"`
+	Unchanged  int       `json:"unchanged"`
+	Statistics int       `json:"statistics"`
+	Gone       int       `json:"gone"`
+	State      State     `json:"state"`
+	EndedAt    time.Time `json:"ended_at,omitzero"`
+	ResumeAt   time.Time `json:"resume_at,omitzero"`
+	Error      string    `json:"error,omitempty"`
+	Cause      string    `json:"cause,omitempty"`   // why it stopped, in a word: refused, blocked, outage and so on
+	Pool       string    `json:"pool,omitempty"`    // which lacked units or was blocked
+	Refused    int64     `json:"refused,omitempty"` // calls that the ledger refused
+}
+
+// RunsQuery selects runs.
+type RunsQuery struct {
+	Job    string // empty selects all
+	Before int64  // selects runs with a lower ID; zero selects all
+	Limit  int    // largest number of runs; zero is 20
+
+	Made bool      // leaves out times that were skipped
+	Due  time.Time // if not zero, only runs that were due, at the latest then
+	Bare bool      // leaves out the work
+}
+
+// DefaultRuns is the limit of a query that sets none.
+const DefaultRuns = 20
+
+// Runs returns runs, the latest first. Their work is sorted by name.
+func (e *Engine) Runs(ctx context.Context, q RunsQuery) (all []RunRecord, err error) {
+	if q.Limit <= 0 {
+		q.Limit = DefaultRuns
+	}
+	query := "runs_of_job"
+	if q.Job == "" { // a condition that also allows all jobs would not use the index
+		query = "runs_find"
+	}
+	all, err = list(ctx, e, func(r *RunRecord) []any {
+		return []any{&r.ID, &r.Job, &r.Scheduled, &r.StartedAt, &r.EndedAt, (*string)(&r.State), &r.ResumeAt, &r.Error}
+	}, query, q.Job, q.Before, q.Limit, q.Made, q.Due)
+	if err != nil || len(all) == 0 || q.Bare {
+		return all, err
+	}
+	var ids []int64
+	byID := map[int64]*RunRecord{}
+	for i := range all {
+		ids = append(ids, all[i].ID)
+		byID[all[i].ID] = &all[i]
+	}
+	err = e.each(ctx, func(scan Scan) error {
+		var w WorkRecord
+		var run int64
+		err := scan(&run, &w.Work, &w.Region, &w.Pages, &w.Units, &w.New, &w.Updated, &w.Unchanged, &w.Statistics, &w.Gone,
+			(*string)(&w.State), &w.EndedAt, &w.ResumeAt, &w.Error, &w.Cause, &w.Pool, &w.Refused)
+		if err == nil {
+			byID[run].Work = append(byID[run].Work, w)
+		}
+		return err
+	}, "work_find", ids)
+	return all, err
 }

@@ -23,7 +23,6 @@ var schemaFiles embed.FS
 //go:embed sqlite/*.sql
 var ownFiles embed.FS
 
-// files describes the files of this package.
 var files = &sqlitefile.Kind{
 	Name:        "catalog",
 	Application: 1215458659, // see 0001_catalog.sql
@@ -41,10 +40,7 @@ type file Catalog
 
 var _ Home = (*file)(nil)
 
-// Path implements [Home].
-func (f *file) Path() string { return f.file.Path }
-
-// Fault implements [Home].
+func (f *file) Path() string                        { return f.file.Path }
 func (f *file) Fault(doing string, err error) error { return files.Fault(doing, f.file.Path, err) }
 
 // View implements [Home]. All reads see the same state of the file.
@@ -58,7 +54,6 @@ func (f *file) View(ctx context.Context, do func(Read) error) error {
 	return f.Fault("read", cmp.Or(f.file.Release(s), err))
 }
 
-// Change implements [Home].
 func (f *file) Change(ctx context.Context, read func(Batch), write func(Tx) error) error {
 	c := (*Catalog)(f)
 	return c.change(ctx, func(s *sqlitefile.Session) error {
@@ -71,7 +66,6 @@ func (f *file) Change(ctx context.Context, read func(Batch), write func(Tx) erro
 	})
 }
 
-// Known implements [Home].
 func (*file) Known(b Batch, rows []*Row, others []string, known func(string, Known)) {
 	b.Query(func(scan Scan) error {
 		var id string
@@ -102,13 +96,11 @@ func (*file) SaveVideos(tx Tx, rows []*Row) {
 	tx.Exec("index_add", ids)
 }
 
-// RemoveVideos implements [Home].
 func (*file) RemoveVideos(tx Tx, ids []string) {
 	tx.Exec("index_remove", ids)
 	tx.Exec("videos_remove", ids)
 }
 
-// Saved implements [Home].
 func (*file) Saved(Tx, Saved) {}
 
 // batch is a [Batch] that runs its statements at once, until one of them fails.
@@ -139,7 +131,6 @@ func (b *batch) Bulk(query string, first []any, rows [][]any) {
 	}
 }
 
-// reader reads in a session.
 func reader(s *sqlitefile.Session) Read {
 	return func(row func(Scan) error, query string, args ...any) error {
 		return s.Rows(text(query), held(args), func(r sqlitefile.Row) error { return row(r.Scan) })

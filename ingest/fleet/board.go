@@ -4,16 +4,18 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
+	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
+	"github.com/headroom-quota/headroom/quota"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivertype"
-
-	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
-	"github.com/headroom-quota/headroom/quota"
 )
 
 // Board shows a fleet, and changes what its daemons do. It is for commands and pages, and
@@ -123,26 +125,22 @@ func (b *Board) Units(ctx context.Context) ([]Unit, error) {
 	}, sql("works_all"))
 }
 
-// Paused returns the jobs that a person paused, by account and job. River's own pages can pause
-// the queues of Units.
-func (b *Board) Paused(ctx context.Context, units []Unit) (map[[2]string]bool, error) {
-	paused := map[[2]string]bool{}
-	type job struct{ Account, Name string }
-	ours, err := collect(ctx, b.pool, pgx.RowToStructByPos[job], sql("pauses"))
+// pauses returns the jobs that a person paused, by name. River's own pages can pause the queues
+// of units.
+func (b *Board) pauses(ctx context.Context, units []Unit) ([]Pause, error) {
+	all, err := collect(ctx, b.pool, pgx.RowToStructByPos[Pause], sql("pauses"))
 	if err != nil {
 		return nil, err
-	}
-	for _, j := range ours {
-		paused[[2]string{j.Account, j.Name}] = true
 	}
 	names, err := collect(ctx, b.pool, pgx.RowTo[string], "SELECT name FROM "+schemaName+".river_queue WHERE paused_at IS NOT NULL")
 	is := set(names)
 	for i := range units {
 		if u := &units[i]; is[queueName(u.Account, u.Job)] {
-			paused[[2]string{u.Account, u.Job}] = true
+			all = append(all, Pause{u.Account, u.Job})
 		}
 	}
-	return paused, err
+	slices.SortFunc(all, func(a, b Pause) int { return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Account, b.Account)) })
+	return slices.Compact(all), err
 }
 
 // ErrPaused says that the work of a job is paused on all machines.
@@ -193,6 +191,65 @@ func (b *Board) retry(ctx context.Context, account, job string) (n int, err erro
 			return err
 		}
 		return exec(ctx, tx, "cursors_due", job)
+	})
+	return n, err
+}
+
+// HeldError says that a daemon has a job that is to be dropped.
+type HeldError struct{ Job, Daemon string }
+
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("the daemon %s has the job %s in its settings", e.Daemon, e.Job)
+}
+
+// Drop forgets the work of a job that no daemon has any more, and returns how much there was. It
+// ends the runs of the job. The fetched data and the position of the job stay. While a daemon has
+// the job, it returns a [*HeldError].
+func (b *Board) Drop(ctx context.Context, account, job string) (n int, err error) {
+	err = b.bounded(ctx, func(ctx context.Context) (err error) {
+		n, err = b.drop(ctx, cmp.Or(account, quota.DefaultAccount), job)
+		return err
+	})
+	return n, err
+}
+
+func (b *Board) drop(ctx context.Context, account, job string) (n int, err error) {
+	err = pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
+		var daemon string
+		err := tx.QueryRow(ctx, sql("drop_held"), job, Alive.Seconds()).Scan(&daemon)
+		if err == nil {
+			return &HeldError{job, daemon}
+		}
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return err
+		}
+		ids := func(statement string) ([]int64, error) {
+			return collect(ctx, tx, pgx.RowTo[int64], sql(statement), account, job)
+		}
+		records, err := ids("drop_runs")
+		if err != nil {
+			return err
+		}
+		works, err := ids("drop_works")
+		if err != nil {
+			return err
+		}
+		n = len(works)
+		for _, id := range works {
+			if _, err := b.client.JobCancelTx(ctx, tx, id); err != nil && !errors.Is(err, rivertype.ErrNotFound) {
+				return err
+			}
+		}
+		for _, id := range records {
+			if id == 0 { // it never began
+				continue
+			}
+			end := catalog.Outcome{State: catalog.Failed, Error: "its job was dropped", Cause: "ended"}
+			if err := b.catalog.In(tx).Join(id, job, catalog.Fence{}).End(ctx, end); err != nil {
+				return err
+			}
+		}
+		return exec(ctx, tx, "pause_end", account, job)
 	})
 	return n, err
 }

@@ -34,7 +34,6 @@ func NewClock(ctx context.Context, c *pgcatalog.Catalog) (*Clock, error) {
 // meanwhile would find that its clock is off.
 const slow = time.Second
 
-// look reads the database's clock.
 func (k *Clock) look(ctx context.Context) error { return k.ask(ctx, sql("clock")) }
 
 // ask runs a statement that returns the time of the database. A slow answer does not change what is known.

@@ -64,17 +64,12 @@ func (f *Fleet) halt() {
 
 // Run runs the jobs until the context ends. It waits while the database is down.
 func (f *Fleet) Run(ctx context.Context) error {
-	beats, quiet := context.WithCancel(context.WithoutCancel(ctx))
+	defer f.appear(ctx, nil)()
 	var side sync.WaitGroup
-	side.Go(func() { f.every(beats, f.o.Timing.Beat, f.beat) })
+	defer side.Wait()
 	side.Go(func() { f.every(ctx, f.o.Timing.Mend, f.mend) })
 	side.Go(func() { f.every(ctx, f.o.Timing.Gone/4, f.takeOver) })
-	defer func() {
-		quiet()
-		side.Wait()
-		f.disappear()
-	}()
-	next := &nextTicks{at: map[string]time.Time{}}
+	next := &sync.Map{} // times, by job and schedule; a reload keeps them
 	for works := false; ctx.Err() == nil; {
 		f.mu.Lock()
 		change, stale, jobs, since := f.change, f.stale, slices.Clone(f.jobs), f.since
@@ -119,7 +114,6 @@ func (f *Fleet) disappear() {
 	_, _ = f.pool.Exec(last, sql("daemon_end"), f.id)
 }
 
-// clockOff returns a channel that is closed when the clock of the machine is off.
 func (f *Fleet) clockOff(ctx context.Context) <-chan struct{} {
 	is := make(chan struct{})
 	go func() {
@@ -133,7 +127,6 @@ func (f *Fleet) clockOff(ctx context.Context) <-chan struct{} {
 	return is
 }
 
-// awaitClock waits until the clock of the machine is right again.
 func (f *Fleet) awaitClock(ctx context.Context, off string) {
 	f.log.Error("this daemon does no work until its clock is right", "error", off)
 	was := f.Status()
@@ -271,34 +264,17 @@ func (f *Fleet) heardFor(d time.Duration) bool {
 	return !f.heard.IsZero() && now.Sub(f.heard) >= d && now.Sub(f.beaten) < d/2
 }
 
-// nextTicks are the next times of the schedules, by job and schedule. A reload keeps them.
-type nextTicks struct {
-	mu sync.Mutex
-	at map[string]time.Time
-}
-
-func (n *nextTicks) get(key string) time.Time {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.at[key]
-}
-
-func (n *nextTicks) set(key string, at time.Time) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.at[key] = at
-}
-
 // longestNap is how long a daemon sleeps at most. The clock may have been set meanwhile.
 const longestNap = time.Minute
 
 // ticks inserts the runs of a job when they are due, and first the one that was missed. A job
 // that never ran is owed from since, when this process got to know it: the database may answer
 // late, and the job be due meanwhile.
-func (f *Fleet) ticks(ctx context.Context, j *ingest.Job, known *nextTicks, since time.Time) {
+func (f *Fleet) ticks(ctx context.Context, j *ingest.Job, known *sync.Map, since time.Time) {
 	key := queue(j) + " " + j.Schedule().String()
-	next := known.get(key)
-	if next.IsZero() {
+	kept, _ := known.Load(key)
+	next, is := kept.(time.Time)
+	if !is {
 		var last time.Time
 		err := f.persist(ctx, "read when "+j.Name+" ran last", func() (err error) {
 			last, err = f.lastTick(ctx, j)
@@ -315,7 +291,7 @@ func (f *Fleet) ticks(ctx context.Context, j *ingest.Job, known *nextTicks, sinc
 		next = j.Schedule().Next(now)
 	}
 	for {
-		known.set(key, next)
+		known.Store(key, next)
 		now := f.clock.Now()
 		if wait := next.Sub(now); wait > 0 {
 			if f.clock.Sleep(ctx, min(wait, longestNap)) != nil {
@@ -473,7 +449,6 @@ func (f *Fleet) wake(ctx context.Context, statement string, args ...any) error {
 	return nil
 }
 
-// wakeSome makes the jobs available that a statement returns, and returns their number.
 func wakeSome(ctx context.Context, tx pgx.Tx, statement string, args ...any) (int, error) {
 	ids, err := collect(ctx, tx, pgx.RowTo[int64], statement, args...)
 	if err != nil || len(ids) == 0 {

@@ -43,7 +43,6 @@ const schemaName = Schema
 // statements are read when the first of them is used: other programs have a fast start.
 var statements = sync.OnceValue(func() map[string]string { return sqlfiles.Statements(sqlFiles) })
 
-// sql returns a statement of this package.
 func sql(name string) string { return statements()[name] }
 
 // Options are the options of [New]; nil is valid.
@@ -120,7 +119,6 @@ type Fleet struct {
 // Running is the status of a daemon that works.
 const Running = "running"
 
-// stopping is the status of a daemon that was told to stop.
 const stopping = "stopping"
 
 // Migrate makes or upgrades the tables of the fleet, and River's. One process at a time does.
@@ -157,33 +155,24 @@ func Migrate(ctx context.Context, c *pgcatalog.Catalog) error {
 			_, err = migrator.MigrateTx(ctx, tx, rivermigrate.DirectionUp, &rivermigrate.MigrateOpts{MaxSteps: 1}) //nolint:staticcheck // one step at a time, behind a lock that PgBouncer knows
 			return err
 		})
-		if err != nil || done {
-			return wrap("make River's tables", err)
+		switch {
+		case err != nil:
+			return fmt.Errorf("make River's tables: %w", err)
+		case done:
+			return nil
 		}
 	}
-}
-
-func wrap(doing string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", doing, err)
 }
 
 // New returns a process of a fleet. The runner must use the catalog and the clock. [Migrate]
 // made the tables.
 func New(c *pgcatalog.Catalog, k *Clock, r *ingest.Runner, jobs []*ingest.Job, o *Options) (*Fleet, error) {
-	if o == nil {
-		o = &Options{}
-	}
+	o = cmp.Or(o, &Options{})
 	host, _ := os.Hostname()
 	f := &Fleet{
 		id:      fmt.Sprintf("%s-%d-%s", cleanHost(host), os.Getpid(), strconv.FormatInt(machine().UnixMicro(), 36)),
-		catalog: c, pool: c.Pool(), clock: k, log: o.Log, o: *o, runner: r, jobs: jobs, since: k.Now(),
+		catalog: c, pool: c.Pool(), clock: k, log: cmp.Or(o.Log, slog.Default()), o: *o, runner: r, jobs: jobs, since: k.Now(),
 		tending: &terse{clock: k}, status: Running, stale: make(chan struct{}), change: make(chan struct{}),
-	}
-	if f.log == nil {
-		f.log = slog.Default()
 	}
 	if f.o.Revision == nil {
 		f.o.Revision = func() int64 { return 0 }
@@ -226,7 +215,6 @@ func cleanHost(host string) string {
 // ID returns the name of this process in the table of daemons.
 func (f *Fleet) ID() string { return f.id }
 
-// newClient returns a client of River that works the queues of jobs.
 func (f *Fleet) newClient(jobs []*ingest.Job) (*river.Client[pgx.Tx], error) {
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &worker{f: f})
@@ -253,7 +241,6 @@ const attempts = 30_000
 // retryPolicy tries again after a second, by the clock that River compares it with.
 type retryPolicy struct{}
 
-// NextRetry implements [river.ClientRetryPolicy].
 func (retryPolicy) NextRetry(*rivertype.JobRow) time.Time { return machine().Add(time.Second) }
 
 // queue returns the name of the queue of a job, in the characters that River allows.
@@ -284,7 +271,6 @@ func queueName(account, job string) string {
 	return name
 }
 
-// account returns the account of a job.
 func account(j *ingest.Job) string { return cmp.Or(j.Account, quota.DefaultAccount) }
 
 // job returns the job that River's job belongs to, and the runner; nil if this process has no
@@ -300,7 +286,6 @@ func (f *Fleet) job(a Args) (*ingest.Job, *ingest.Runner) {
 	return nil, f.runner
 }
 
-// inForce returns the jobs and the runner in force.
 func (f *Fleet) inForce() ([]*ingest.Job, *ingest.Runner) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -369,7 +354,6 @@ func (f *Fleet) one(ctx context.Context, value any, name string, args ...any) er
 	return f.pool.QueryRow(ctx, sql(name), args...).Scan(value)
 }
 
-// collect returns the rows of a query.
 func collect[T any](ctx context.Context, from querier, row pgx.RowToFunc[T], query string, args ...any) ([]T, error) {
 	rows, err := from.Query(ctx, query, args...)
 	if err != nil {
@@ -378,12 +362,10 @@ func collect[T any](ctx context.Context, from querier, row pgx.RowToFunc[T], que
 	return pgx.CollectRows(rows, row)
 }
 
-// querier is a pool or a transaction.
 type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// set returns the set of some names.
 func set(names []string) map[string]bool {
 	all := map[string]bool{}
 	for _, name := range names {

@@ -65,7 +65,6 @@ func (u *unit) Hold(ctx context.Context) (held context.Context, stop func()) {
 	}
 }
 
-// hold says that this worker has the job.
 func (s *slice) hold(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

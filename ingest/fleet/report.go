@@ -45,8 +45,7 @@ func (f *Fleet) endRun(ctx context.Context, j *ingest.Job, runner *ingest.Runner
 		if err := f.catalog.In(tx).Join(*r.record, j.Name, catalog.Fence{}).End(ctx, rep.Outcome()); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, sql("run_end"), id, text(ending{State: rep.State, Ended: rep.Ended, ResumeAt: rep.ResumeAt, Cause: ingest.CauseOf(rep.Err)}))
-		return err
+		return exec(ctx, tx, "run_end", id, text(ending{State: rep.State, Ended: rep.Ended, ResumeAt: rep.ResumeAt, Cause: ingest.CauseOf(rep.Err)}))
 	})
 	if err == nil && rep != nil {
 		f.o.Done(j, rep, nil)
@@ -60,26 +59,19 @@ func (f *Fleet) report(ctx context.Context, tx pgx.Tx, j *ingest.Job, r *row) (*
 	if r.state != nil {
 		rep.Started = r.state.Began
 	}
-	rows, err := tx.Query(ctx, sql("units_of"), r.id)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var w ingest.WorkReport
+	works, err := collect(ctx, tx, func(row pgx.CollectableRow) (w ingest.WorkReport, err error) {
 		var o *outcome
 		ended := false
-		if err := rows.Scan(&w.Work, &w.Region, &w.Tally, &o, &ended); err != nil {
-			return nil, err
-		}
+		err = row.Scan(&w.Work, &w.Region, &w.Tally, &o, &ended)
 		if o != nil {
 			w.State, w.ResumeAt, w.BlockedOn, w.Err = o.State, o.ResumeAt, o.BlockedOn, o.Cause.Err()
 		} else { // it has still to be done
 			w.State, w.ResumeAt, w.Err = catalog.Deferred, f.clock.Now(), ingest.ErrInterrupted
 		}
-		rep.Work = append(rep.Work, w)
-	}
-	return rep, rows.Err()
+		return w, err
+	}, sql("units_of"), r.id)
+	rep.Work = works
+	return rep, err
 }
 
 // Report returns the report of a run, and whether the run has ended.
@@ -106,16 +98,27 @@ func (f *Fleet) Report(ctx context.Context, j *ingest.Job, id int64) (rep *inges
 // [ErrDatabase] if the database is down for [Silence]. If the context ends, open pages are
 // finished and saved, and work that nobody has begun is deferred.
 func (f *Fleet) Once(ctx context.Context, j *ingest.Job, why ingest.Occasion) (*ingest.Report, error) {
+	rep, err := f.once(ctx, j, why)
+	if err == nil {
+		return rep, nil
+	}
+	if ctx.Err() != nil && !errors.Is(err, ErrPaused) {
+		err = ingest.ErrInterrupted
+	}
+	return nil, fmt.Errorf("run %s: %w", j.Name, err)
+}
+
+func (f *Fleet) once(ctx context.Context, j *ingest.Job, why ingest.Occasion) (*ingest.Report, error) {
 	f.know(j)
 	if off := f.clock.off(); off != "" {
-		return nil, f.noRun(ctx, j, fmt.Errorf("%w: %s", ErrClock, off))
+		return nil, fmt.Errorf("%w: %s", ErrClock, off)
 	}
 	if err := f.paused(ctx, j); err != nil {
-		return nil, f.noRun(ctx, j, err)
+		return nil, err
 	}
 	_, runner := f.inForce()
 	if err := f.adopt(ctx, j, runner); err != nil { // no daemon may be there to do it
-		return nil, f.noRun(ctx, j, err)
+		return nil, err
 	}
 	id, err := f.insert(ctx, j, why, f.clock.Now())
 	if err != nil {
@@ -123,41 +126,40 @@ func (f *Fleet) Once(ctx context.Context, j *ingest.Job, why ingest.Occasion) (*
 			apart := context.WithoutCancel(ctx)
 			err = errors.Join(err, f.stopAdding(apart, id), f.abandon(apart, j, id))
 		}
-		return nil, f.noRun(ctx, j, err)
+		return nil, err
 	}
 	if id == 0 && !why.Scheduled.IsZero() { // its process may have been killed
 		err := f.one(ctx, &id, "run_open", account(j), j.Name, why.Scheduled)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-			return nil, f.noRun(ctx, j, err)
+			return nil, err
 		}
 	}
 	if id == 0 { // another process made this run, or nothing is left to resume
-		return nil, f.noRun(ctx, j, ingest.ErrHeld)
+		return nil, ingest.ErrHeld
 	}
 	defer f.appear(ctx, j)()
 	starting, cancel := context.WithTimeoutCause(ctx, f.o.Timing.Silence, ErrDatabase)
 	defer cancel()
 	if err := f.start(starting, []*ingest.Job{j}); err != nil {
-		return nil, f.noRun(ctx, j, err)
+		return nil, err
 	}
 	err = f.await(ctx, j, id)
 	f.halt()
 	if errors.Is(err, quota.ErrStaleBook) || errors.Is(err, ErrDatabase) {
-		return nil, f.noRun(ctx, j, err)
+		return nil, err
 	}
-	told := ctx
 	ctx = context.WithoutCancel(ctx)
 	if err != nil {
 		if err := f.abandon(ctx, j, id); err != nil {
-			return nil, f.noRun(told, j, err) // a daemon, or the next run, goes on
+			return nil, err // a daemon, or the next run, goes on
 		}
 	}
 	if errors.Is(err, ErrPaused) {
-		return nil, f.noRun(ctx, j, err)
+		return nil, err
 	}
 	rep, over, err := f.Report(ctx, j, id)
 	if err != nil {
-		return nil, f.noRun(told, j, err)
+		return nil, err
 	}
 	if !over {
 		rep.State, rep.Err, rep.Ended = catalog.Deferred, ingest.ErrInterrupted, f.clock.Now()
@@ -188,13 +190,6 @@ func (f *Fleet) know(j *ingest.Job) {
 	f.jobs = append(f.jobs, j)
 }
 
-func (f *Fleet) noRun(ctx context.Context, j *ingest.Job, err error) error {
-	if ctx.Err() != nil {
-		err = ingest.ErrInterrupted
-	}
-	return fmt.Errorf("run %s: %w", j.Name, err)
-}
-
 // paused returns an error if nobody works on a job until a person resumes it.
 func (f *Fleet) paused(ctx context.Context, j *ingest.Job) error {
 	paused := false
@@ -213,7 +208,6 @@ var ErrClock = errors.New("the clock of this machine is wrong")
 // ErrDatabase says that the database did not answer for long.
 var ErrDatabase = errors.New("the database does not answer")
 
-// await waits until a run has ended.
 func (f *Fleet) await(ctx context.Context, j *ingest.Job, id int64) error {
 	_, runner := f.inForce()
 	for answered, adopted := f.clock.Now(), f.clock.Now(); ; {
@@ -273,21 +267,13 @@ func (f *Fleet) abandon(ctx context.Context, j *ingest.Job, id int64) error {
 
 // abandonSome defers some of the work of a run that nobody works on, and returns how much.
 func (f *Fleet) abandonSome(ctx context.Context, j *ingest.Job, id int64) (int, error) {
-	idle := []*ingest.WorkReport{}
-	err := f.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		idle = idle[:0]
-		rows, err := tx.Query(ctx, sql("works_idle"), id, batch)
-		if err != nil {
-			return err
-		}
-		for rows.Next() {
+	var idle []*ingest.WorkReport
+	err := f.transact(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+		idle, err = collect(ctx, tx, func(row pgx.CollectableRow) (*ingest.WorkReport, error) {
 			w := &ingest.WorkReport{State: catalog.Deferred, ResumeAt: f.clock.Now(), Err: ingest.ErrInterrupted}
-			if err := rows.Scan(&w.Work, &w.Region, &w.Tally); err != nil {
-				return err
-			}
-			idle = append(idle, w)
-		}
-		if err := rows.Err(); err != nil || len(idle) == 0 {
+			return w, row.Scan(&w.Work, &w.Region, &w.Tally)
+		}, sql("works_idle"), id, batch)
+		if err != nil || len(idle) == 0 {
 			return err
 		}
 		r, err := lockRun(ctx, tx, id)
@@ -302,12 +288,11 @@ func (f *Fleet) abandonSome(ctx context.Context, j *ingest.Job, id int64) (int, 
 			if err := f.catalog.In(tx).Join(*r.record, j.Name, catalog.Fence{}).EndWork(ctx, w.Work, w.Region, w.Outcome()); err != nil {
 				return err
 			}
-			if _, err := tx.Exec(ctx, sql("unit_end"), id, w.Work, text(w.Tally), text(outcomeOf(w))); err != nil {
+			if err := exec(ctx, tx, "unit_end", id, w.Work, text(w.Tally), text(outcomeOf(w))); err != nil {
 				return err
 			}
 		}
-		_, err = tx.Exec(ctx, sql("run_state"), id, text(r.state), 0)
-		return err
+		return exec(ctx, tx, "run_state", id, text(r.state), 0)
 	})
 	return len(idle), err
 }

@@ -24,7 +24,6 @@ type row struct {
 	ended     bool
 }
 
-// why returns why the run is made.
 func (r *row) why() ingest.Occasion {
 	o := ingest.Occasion{Deferred: r.deferred}
 	if r.scheduled != nil {
@@ -50,8 +49,7 @@ func (r *row) begin(ctx context.Context, tx pgx.Tx, f *Fleet, j *ingest.Job, wor
 		return err
 	}
 	r.record, r.state = &id, &ingest.State{Began: now, Deadline: j.Deadline(now, r.why()), Works: works}
-	_, err = tx.Exec(ctx, sql("run_begin"), r.id, id, text(r.state))
-	return err
+	return exec(ctx, tx, "run_begin", r.id, id, text(r.state))
 }
 
 // outcome is how a unit of work ended, in JSON.
@@ -109,19 +107,17 @@ func (s *slice) open(ctx context.Context, tx pgx.Tx) (*unit, error) {
 		}
 		if due := r.scheduled; due != nil {
 			late := s.f.clock.Now().Add(-s.job.MaxLateness - s.job.Jitter)
-			switch {
-			case u.tally.Turns == 0 && !s.cursor.CompletedAt.Before(*due): // by another run since it was due
-				_, err = tx.Exec(ctx, sql("units_skip"), account, job, work, s.cursor.CompletedAt, r.id)
-			case fresh && due.Before(late):
+			done := u.tally.Turns == 0 && !s.cursor.CompletedAt.Before(*due) // by another run since it was due
+			if done {
+				err = exec(ctx, tx, "units_skip", account, job, work, s.cursor.CompletedAt, r.id)
+			} else if done = fresh && due.Before(late); done {
 				err = s.tooLate(ctx, tx, late, r.id)
-			default:
-				err = errors.ErrUnsupported
 			}
-			if err == nil {
-				continue
-			}
-			if !errors.Is(err, errors.ErrUnsupported) {
+			if err != nil {
 				return nil, err
+			}
+			if done {
+				continue
 			}
 		}
 		if err := r.begin(ctx, tx, s.f, s.job, works); err != nil {
@@ -243,13 +239,11 @@ func (u *unit) save(ctx context.Context, tx pgx.Tx) error {
 		if r.state.Halted == nil {
 			r.state.Halted = u.state.Halted
 		}
-		_, err = tx.Exec(ctx, sql("run_state"), u.run, text(r.state), 0)
-		return err
+		return exec(ctx, tx, "run_state", u.run, text(r.state), 0)
 	}
 	return nil
 }
 
-// Restart implements [catalog.Run].
 func (u *unit) Restart(ctx context.Context, work string) (cur catalog.Cursor, err error) {
 	err = u.slice.change(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		cur, err = u.slice.f.catalog.In(tx).Join(u.record, u.slice.job.Name, catalog.Fence{}).Restart(ctx, work)
@@ -263,6 +257,4 @@ func (u *unit) Restart(ctx context.Context, work string) (cur catalog.Cursor, er
 
 // EndWork implements [catalog.Run]. The worker records the end by itself.
 func (u *unit) EndWork(context.Context, string, string, catalog.Outcome) error { return nil }
-
-// End implements [catalog.Run].
-func (u *unit) End(context.Context, catalog.Outcome) error { return nil }
+func (u *unit) End(context.Context, catalog.Outcome) error                     { return nil }

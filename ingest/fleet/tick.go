@@ -126,7 +126,6 @@ func (f *Fleet) skip(ctx context.Context, tx pgx.Tx, j *ingest.Job, s ingest.Ski
 	return in.Join(id, j.Name, catalog.Fence{}).End(ctx, s.Outcome(why))
 }
 
-// exec executes a statement of this package.
 func exec(ctx context.Context, tx pgx.Tx, name string, args ...any) error {
 	_, err := tx.Exec(ctx, sql(name), args...)
 	return err
@@ -231,13 +230,12 @@ func (f *Fleet) addWork(ctx context.Context, tx pgx.Tx, j *ingest.Job, run int64
 		q.add(w.Name, w.Region, from)
 		places = append(places, int32(w.Place))
 	}
-	if _, err := tx.Exec(ctx, sql("units_add"), run, q.works, q.regions, places, has); err != nil {
+	if err := exec(ctx, tx, "units_add", run, q.works, q.regions, places, has); err != nil {
 		return err
 	}
 	return f.enqueue(ctx, tx, j, q)
 }
 
-// queued is work for River's queue.
 type queued struct {
 	works, regions []string
 	from           []time.Time
@@ -279,6 +277,5 @@ func (f *Fleet) enqueue(ctx context.Context, tx pgx.Tx, j *ingest.Job, q *queued
 			return err
 		}
 	}
-	_, err = tx.Exec(ctx, sql("work_queue"), account(j), j.Name, q.works, q.regions, ids, q.from)
-	return err
+	return exec(ctx, tx, "work_queue", account(j), j.Name, q.works, q.regions, ids, q.from)
 }

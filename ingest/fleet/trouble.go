@@ -35,7 +35,6 @@ func (t *terse) may() bool {
 	return true
 }
 
-// Handle implements [slog.Handler].
 func (h quietHandler) Handle(ctx context.Context, r slog.Record) error {
 	if !h.may() {
 		return nil
@@ -46,17 +45,14 @@ func (h quietHandler) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, ours)
 }
 
-// WithAttrs implements [slog.Handler].
 func (h quietHandler) WithAttrs(a []slog.Attr) slog.Handler {
 	return quietHandler{h.Handler.WithAttrs(a), h.terse}
 }
 
-// WithGroup implements [slog.Handler].
 func (h quietHandler) WithGroup(name string) slog.Handler {
 	return quietHandler{h.Handler.WithGroup(name), h.terse}
 }
 
-// Enabled implements [slog.Handler].
 func (h quietHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelWarn && h.Handler.Enabled(ctx, level)
 }

@@ -31,7 +31,6 @@ const mostOutages = 3
 // brake is how long a process makes no calls after that.
 const brake = 30 * time.Second
 
-// worker works one unit of work for a slice of time.
 type worker struct {
 	river.WorkerDefaults[Args]
 	f *Fleet
@@ -53,7 +52,6 @@ type slice struct {
 	done   bool           // River's job is complete
 }
 
-// Work implements [river.Worker].
 func (w *worker) Work(ctx context.Context, job *river.Job[Args]) error {
 	err := w.f.work(ctx, job)
 	var snooze *rivertype.JobSnoozeError
@@ -133,8 +131,7 @@ func (s *slice) next(ctx context.Context) error {
 			return err
 		}
 		if s.unit != nil {
-			_, err = tx.Exec(ctx, sql("work_hold"), account, job, work, s.f.id)
-			return err
+			return exec(ctx, tx, "work_hold", account, job, work, s.f.id)
 		}
 		err = tx.QueryRow(ctx, sql("run_over"), account, job).Scan(&s.over)
 		if !errors.Is(err, pgx.ErrNoRows) {
@@ -143,7 +140,7 @@ func (s *slice) next(ctx context.Context) error {
 		if !s.cursor.ResumeAt.IsZero() && s.runner.Find(s.job, s.cursor) != nil {
 			return nil
 		}
-		if _, err := tx.Exec(ctx, sql("work_rest"), account, job, work, nil, "", ""); err != nil {
+		if err := exec(ctx, tx, "work_rest", account, job, work, nil, "", ""); err != nil {
 			return err
 		}
 		_, err = river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, s.river)
@@ -189,8 +186,7 @@ func (s *slice) restFor(ctx context.Context, at time.Time, why, blockedOn string
 			return err
 		}
 		at = s.f.clock.Now()
-		_, err = tx.Exec(ctx, sql("work_rest"), account, job, work, at, "", "")
-		return err
+		return exec(ctx, tx, "work_rest", account, job, work, at, "", "")
 	})
 	if err != nil {
 		return err
@@ -216,7 +212,6 @@ func (f *Fleet) nudge(queue string, after time.Duration) {
 	}()
 }
 
-// step takes a step of the unit of work, and records how it ended.
 func (s *slice) step(ctx context.Context) error {
 	f, u := s.f, s.unit
 	w := s.runner.Find(s.job, s.cursor)
@@ -296,10 +291,8 @@ func (f *Fleet) differ(ctx context.Context, j *ingest.Job) (is bool) {
 	return err != nil || is
 }
 
-// settingsOf returns a digest of the settings of a job.
 func settingsOf(j *ingest.Job) string { return digest(text(j)) }
 
-// end records how the unit of work ended in its run.
 func (s *slice) end(ctx context.Context, done *ingest.WorkReport) error {
 	u := s.unit
 	err := s.change(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -318,16 +311,15 @@ func (s *slice) end(ctx context.Context, done *ingest.WorkReport) error {
 		if err := s.f.catalog.In(tx).Join(*r.record, s.job.Name, catalog.Fence{}).EndWork(ctx, done.Work, done.Region, done.Outcome()); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, sql("unit_end"), u.run, done.Work, text(done.Tally), text(outcomeOf(done))); err != nil {
+		if err := exec(ctx, tx, "unit_end", u.run, done.Work, text(done.Tally), text(outcomeOf(done))); err != nil {
 			return err
 		}
 		if done.State == catalog.Done {
-			if _, err := tx.Exec(ctx, sql("work_done"), s.river.Args.Account, s.job.Name, done.Work); err != nil {
+			if err := exec(ctx, tx, "work_done", s.river.Args.Account, s.job.Name, done.Work); err != nil {
 				return err
 			}
 		}
-		_, err = tx.Exec(ctx, sql("run_state"), u.run, text(state), done.Units-u.saved)
-		return err
+		return exec(ctx, tx, "run_state", u.run, text(state), done.Units-u.saved)
 	})
 	if err == nil {
 		s.f.spent.Add(done.Units - u.saved)
@@ -343,7 +335,6 @@ func (f *Fleet) pause() {
 	f.broken = f.clock.Now().Add(brake)
 }
 
-// others reports whether another daemon is alive.
 func (f *Fleet) others(ctx context.Context) (alive bool) {
 	err := f.one(ctx, &alive, "daemons_others", f.id, Alive.Seconds())
 	return err == nil && alive

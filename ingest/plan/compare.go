@@ -62,7 +62,6 @@ func (a *alternatives) compare(p *Plan) ([]Compared, error) {
 	return all, nil
 }
 
-// sum adds up the units and the deferrals of a plan.
 func (p *Plan) sum(windows string) Compared {
 	c := Compared{Windows: windows, Units: map[string]int64{}, Refused: p.Refused}
 	for _, pool := range p.Pools {

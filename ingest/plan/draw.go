@@ -23,7 +23,6 @@ const (
 	maxRows      = 12 // of work that falls behind
 )
 
-// picture is the drawing of a plan.
 type picture struct {
 	*Plan
 	*svg.Canvas
@@ -71,7 +70,6 @@ func (p *Plan) verdict() string {
 	return fmt.Sprintf("It does not fit: at %s %s of %s is deferred until %s, as %s.", p.moment(f.At), shortened(f.Work), f.Job, p.moment(f.Until), f.Why())
 }
 
-// moment formats an instant in the zone of the plan.
 func (p *Plan) moment(t time.Time) string {
 	if zone, err := time.LoadLocation(p.Zone); err == nil {
 		t = t.In(zone)
@@ -79,7 +77,6 @@ func (p *Plan) moment(t time.Time) string {
 	return t.Format("2006-01-02 15:04 MST")
 }
 
-// head draws the title, the verdict and the legend.
 func (d *picture) head() {
 	d.Text(plotLeft-40, 28, "head", fmt.Sprintf("Units per day, %s to %s", d.moment(d.From), d.moment(d.Until)))
 	class := "good"
@@ -105,7 +102,6 @@ func (d *picture) head() {
 	}
 }
 
-// panel draws the spend of a pool.
 func (d *picture) panel(p *Pool, top float64) {
 	highest := int64(1)
 	for _, day := range p.Days {
@@ -139,7 +135,6 @@ func (d *picture) panel(p *Pool, top float64) {
 	}
 }
 
-// axes are the scales of a panel.
 type axes struct {
 	top   float64
 	ticks []float64

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,8 +19,6 @@ type Options struct {
 	// Days is the number of days of the upstream's calendar. The first one may have
 	// begun. Zero is 30.
 	Days int
-	// Clock tells the time if From is zero; nil is the system clock.
-	Clock quota.Clock
 	// Past is the spend before the plan; nil is no spend.
 	Past *Past
 	// History is a copy of the catalog that the plan continues from; nil is an empty one.
@@ -57,9 +56,7 @@ type Plan struct {
 
 // Make prices the schedule of a prepared configuration with a price book.
 func Make(ctx context.Context, c *ingest.Config, book *quota.Book, o *Options) (*Plan, error) {
-	if o == nil {
-		o = &Options{}
-	}
+	o = cmp.Or(o, &Options{})
 	s, err := newScenario(c, o)
 	if err != nil {
 		return nil, err
@@ -98,19 +95,12 @@ func newScenario(c *ingest.Config, o *Options) (*scenario, error) {
 	if s.progress == nil {
 		s.progress = func(time.Time) {}
 	}
-	days := o.Days
-	if days == 0 {
-		days = DefaultDays
-	}
+	days := cmp.Or(o.Days, DefaultDays)
 	if days < 1 || days > MaxDays {
 		return nil, fmt.Errorf("a plan has 1 to %d days, not %d", MaxDays, days)
 	}
 	if s.from.IsZero() {
-		clock := o.Clock
-		if clock == nil {
-			clock = quota.SystemClock{}
-		}
-		s.from = clock.Now()
+		s.from = quota.SystemClock{}.Now()
 	}
 	if err := checkStart(s.from); err != nil {
 		return nil, err
@@ -137,4 +127,44 @@ func (s *scenario) run(ctx context.Context, book *quota.Book) (*Plan, error) {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
 	return t.plan(ctx)
+}
+
+const (
+	upstream = "youtube"
+	pacific  = "America/Los_Angeles" // the upstream counts days in this zone
+
+	// MaxDays is the largest number of days of a plan.
+	MaxDays = 366
+
+	// A plan begins in these years. Before them the simulated upstream lacks some of its
+	// channels. Long after them a schedule has no next time.
+	firstYear, lastYear = 2024, 2999
+)
+
+// midnight returns the beginning of the day of t, or of a day some days later.
+func midnight(t time.Time, zone *time.Location, days int) time.Time {
+	t = t.In(zone)
+	return time.Date(t.Year(), t.Month(), t.Day()+days, 0, 0, 0, 0, zone)
+}
+
+// ParseDay returns the beginning of a day of the upstream's calendar, such as 2027-03-01.
+// It returns an error if no plan can begin then.
+func ParseDay(text string) (time.Time, error) {
+	zone, err := time.LoadLocation(pacific)
+	if err != nil {
+		return time.Time{}, err
+	}
+	t, err := time.ParseInLocation(time.DateOnly, text, zone)
+	if err != nil {
+		return t, fmt.Errorf("%q is not a day; write it as 2027-03-01", text)
+	}
+	return t, checkStart(t)
+}
+
+// checkStart returns an error if no plan can begin at an instant.
+func checkStart(t time.Time) error {
+	if year := t.Year(); year < firstYear || year > lastYear {
+		return fmt.Errorf("a plan begins in the years %d to %d, not in %d", firstYear, lastYear, year)
+	}
+	return nil
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/headroom-quota/headroom/quota/meter"
 )
 
-// rig holds everything that the runs of a plan need.
 type rig struct {
 	clock  *quota.SimClock
 	sim    *youtubesim.Sim
@@ -151,14 +150,7 @@ const day = 24 * time.Hour
 // unlocked is a lock that does nothing, because no one else runs the jobs of a plan.
 type unlocked struct{}
 
-// Lock implements [lease.Locker].
 func (unlocked) Lock(context.Context, string) (lease.Lock, error) { return unlocked{}, nil }
-
-// Token implements [lease.Lock].
-func (unlocked) Token() int64 { return 0 }
-
-// Lost implements [lease.Lock].
-func (unlocked) Lost() <-chan struct{} { return nil }
-
-// Unlock implements [lease.Lock].
-func (unlocked) Unlock() error { return nil }
+func (unlocked) Token() int64                                     { return 0 }
+func (unlocked) Lost() <-chan struct{}                            { return nil }
+func (unlocked) Unlock() error                                    { return nil }

@@ -222,7 +222,6 @@ func (s *Sketch) Expire(_ context.Context, l catalog.Limits) (e catalog.Expired,
 	return e, nil
 }
 
-// removeVideo removes a video with its statistics.
 func (s *Sketch) removeVideo(id string) bool {
 	s.ages[catalog.KindStatistics].remove(id)
 	return s.ages[catalog.KindVideos].remove(id)
@@ -236,7 +235,6 @@ type ages struct {
 
 func newAges() *ages { return &ages{byID: map[string]*list.Element{}} }
 
-// find returns the age of an id, or nil.
 func (a *ages) find(id string) *catalog.Age {
 	if e := a.byID[id]; e != nil {
 		return e.Value.(*catalog.Age)

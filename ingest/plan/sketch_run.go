@@ -8,7 +8,6 @@ import (
 	"github.com/headroom-quota/headroom/ingest/catalog"
 )
 
-// sketchRun is a [catalog.Run] in a sketch.
 type sketchRun struct {
 	s     *Sketch
 	id    int64
@@ -64,7 +63,6 @@ func (r *sketchRun) change(doing string, do func() error) error {
 	return nil
 }
 
-// Save implements [catalog.Run].
 func (r *sketchRun) Save(_ context.Context, p *catalog.Page) (saved catalog.Saved, err error) {
 	err = r.change("save a page", func() error {
 		if err := p.Check(r.job); err != nil {
@@ -172,7 +170,6 @@ func (r *sketchRun) work(work, region string) *catalog.WorkRecord {
 	return &run.Work[len(run.Work)-1]
 }
 
-// Restart implements [catalog.Run].
 func (r *sketchRun) Restart(_ context.Context, work string) (cur catalog.Cursor, err error) {
 	err = r.change("restart "+work, func() error {
 		cur = r.s.cursor(r.job, work)
@@ -183,7 +180,6 @@ func (r *sketchRun) Restart(_ context.Context, work string) (cur catalog.Cursor,
 	return cur, err
 }
 
-// EndWork implements [catalog.Run].
 func (r *sketchRun) EndWork(_ context.Context, work, region string, o catalog.Outcome) error {
 	return r.change("end "+work, func() error {
 		cur := r.s.cursor(r.job, work)
@@ -196,7 +192,6 @@ func (r *sketchRun) EndWork(_ context.Context, work, region string, o catalog.Ou
 	})
 }
 
-// End implements [catalog.Run].
 func (r *sketchRun) End(_ context.Context, o catalog.Outcome) error {
 	return r.change("end a run", func() error {
 		run := &r.s.runs[r.id-1]

@@ -61,7 +61,6 @@ type Deferred struct {
 	Times int `json:"times"`
 }
 
-// tally records the results of runs.
 type tally struct {
 	s   *scenario
 	rig *rig
@@ -86,7 +85,6 @@ func newTally(s *scenario, r *rig) *tally {
 	}
 }
 
-// add records a run.
 func (t *tally) add(j *ingest.Job, rep *ingest.Report, err error) {
 	if err != nil {
 		t.failed = errors.Join(t.failed, err)
@@ -114,7 +112,6 @@ func (t *tally) scheduled(ctx context.Context, j *ingest.Job) (time.Time, error)
 	return runs[0].Scheduled, nil
 }
 
-// addWork records the result of a unit of work.
 func (t *tally) addWork(j *ingest.Job, w *ingest.WorkReport, now, scheduled time.Time) {
 	t.checkDue(j, w, now, scheduled)
 	if t.impossible == nil && errors.Is(w.Err, quota.ErrImpossible) {
@@ -159,7 +156,6 @@ func (t *tally) readUsage(ctx context.Context) error {
 	return nil
 }
 
-// windows returns the windows of a pool.
 func (t *tally) windows(pool quota.Pool) []book.Window {
 	return t.rig.ledger.Book().Upstreams[upstream].Pools[pool.Name].WindowsFor(pool.Account)
 }
@@ -174,7 +170,6 @@ func (t *tally) limit(pool quota.Pool) (limit int64) {
 	return limit
 }
 
-// zone returns the zone of a pool's days.
 func (t *tally) zone(pool quota.Pool) *time.Location {
 	for _, w := range t.windows(pool) {
 		if w.Calendar() {
@@ -238,7 +233,6 @@ func (t *tally) readSpend(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// plan returns the plan.
 func (t *tally) plan(ctx context.Context) (*Plan, error) {
 	if err := t.readSpend(ctx, t.s.until); err != nil {
 		return nil, err
@@ -264,4 +258,66 @@ func (t *tally) plan(ctx context.Context) (*Plan, error) {
 	})
 	p.Stale = t.delays()
 	return p, nil
+}
+
+// Stale is a unit of work, such as the chart of a region, that falls behind its schedule.
+type Stale struct {
+	Job    string    `json:"job"`
+	Work   string    `json:"work"`
+	Region string    `json:"region,omitempty"`
+	Since  time.Time `json:"since"`           // the beginning of the longest delay
+	Behind int64     `json:"behind_seconds"`  // length of the longest delay
+	Error  string    `json:"error,omitempty"` // the first cause, if it was not the quota
+	Missed int       `json:"missed"`          // number of times that it was due and not done
+
+	start time.Time // of the current delay, or zero
+}
+
+type staleKey struct{ job, work string }
+
+// checkDue records whether a unit of work was done when it was due.
+func (t *tally) checkDue(j *ingest.Job, w *ingest.WorkReport, now, scheduled time.Time) {
+	key := staleKey{j.Name, w.Work}
+	s := t.stale[key]
+	switch {
+	case w.State == catalog.Done, errors.Is(w.Err, ingest.ErrMorePages):
+		s.end(now)
+		return
+	case scheduled.IsZero():
+		return
+	case s == nil:
+		s = &Stale{Job: j.Name, Work: w.Work, Region: w.Region}
+		var refused *quota.RefusedError
+		if w.Err != nil && !errors.As(w.Err, &refused) {
+			s.Error = w.Err.Error()
+		}
+		t.stale[key] = s
+	}
+	s.Missed++
+	if s.start.IsZero() {
+		s.start = scheduled
+	}
+}
+
+func (s *Stale) end(now time.Time) {
+	if s == nil || s.start.IsZero() {
+		return
+	}
+	if behind := int64(now.Sub(s.start) / time.Second); behind > s.Behind {
+		s.Since, s.Behind = s.start.UTC(), behind
+	}
+	s.start = time.Time{}
+}
+
+// delays returns the work that was behind, the worst first.
+func (t *tally) delays() []Stale {
+	all := []Stale{}
+	for _, s := range t.stale {
+		s.end(t.s.until)
+		all = append(all, *s)
+	}
+	slices.SortFunc(all, func(a, b Stale) int {
+		return cmp.Or(cmp.Compare(b.Behind, a.Behind), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Work, b.Work))
+	})
+	return all
 }

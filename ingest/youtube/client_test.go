@@ -20,49 +20,25 @@ func TestNew(t *testing.T) {
 		t.Setenv("GOOGLE_CLOUD_UNIVERSE_DOMAIN", "example.org")
 		t.Setenv("GOOGLE_API_USE_MTLS_ENDPOINT", "always")
 		t.Setenv("GOOGLE_API_KEY", secret)
-		for given, want := range map[string]string{
-			"":                               "https://youtube.googleapis.com/youtube/v3/videos",
-			"http://127.0.0.1:8080":          "http://127.0.0.1:8080/youtube/v3/videos",
-			"http://127.0.0.1:8080/":         "http://127.0.0.1:8080/youtube/v3/videos",
-			"https://proxy/google":           "https://proxy/google/youtube/v3/videos",
-			"https://proxy/google/":          "https://proxy/google/youtube/v3/videos",
-			"127.0.0.1:8080":                 "",
-			"localhost:8080":                 "",
-			"//host":                         "",
-			"ftp://host/":                    "",
-			"https://user:" + secret + "@h/": "",
-			"https://h/?key=" + secret:       "",
-			"https://h/#" + secret:           "",
-			"http://h:" + secret:             "",
-			"/path":                          "",
-		} {
-			var got *http.Request
-			c, err := youtube.New(&http.Client{Transport: trip(func(r *http.Request) (*http.Response, error) {
-				got = r
-				return answer(r, `{"kind":"youtube#listed"}`), nil
-			})}, &youtube.Options{Endpoint: given, UserAgent: "ingestor/1"})
-			if want == "" {
-				if err == nil || strings.Contains(err.Error(), secret) {
-					t.Errorf("%q: %v", given, err)
-				}
-				continue
-			}
-			if err == nil {
-				_, err = c.Videos(ctx, []string{"a"})
-			}
-			if err != nil {
-				t.Errorf("%q: %v", given, err)
-				continue
-			}
-			if at, _, _ := strings.Cut(got.URL.String(), "?"); at != want {
-				t.Errorf("%q: called %s", given, at)
-			}
-			if got.URL.Query().Has("key") || len(got.Header["X-Goog-Api-Key"]) > 0 || len(got.Header["Authorization"]) > 0 {
-				t.Errorf("%q: the key is the transport's: %s", given, got.URL)
-			}
-			if agent := got.Header.Get("User-Agent"); !strings.HasSuffix(agent, " ingestor/1") {
-				t.Errorf("%q: it is %q", given, agent)
-			}
+		var got *http.Request
+		c, err := youtube.New(&http.Client{Transport: trip(func(r *http.Request) (*http.Response, error) {
+			got = r
+			return answer(r, `{"kind":"youtube#listed"}`), nil
+		})}, &youtube.Options{UserAgent: "ingestor/1"})
+		if err == nil {
+			_, err = c.Videos(ctx, []string{"a"})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at, _, _ := strings.Cut(got.URL.String(), "?"); at != "https://youtube.googleapis.com/youtube/v3/videos" {
+			t.Errorf("called %s", at)
+		}
+		if got.URL.Query().Has("key") || len(got.Header["X-Goog-Api-Key"]) > 0 || len(got.Header["Authorization"]) > 0 {
+			t.Errorf("the key is the transport's: %s", got.URL)
+		}
+		if agent := got.Header.Get("User-Agent"); !strings.HasSuffix(agent, " ingestor/1") {
+			t.Errorf("it is %q", agent)
 		}
 	})
 	t.Run("the client that is given stays as it was", func(t *testing.T) {

@@ -15,7 +15,6 @@ import (
 	"strings"
 
 	"google.golang.org/api/googleapi"
-	sdk "google.golang.org/api/youtube/v3"
 )
 
 // ErrPageToken says that the page token of the cursor has expired, or that its list is
@@ -116,22 +115,7 @@ func answered[T any](list *T, err error) (*T, error) {
 	return list, nil
 }
 
-// kind returns the kind that an answer names.
-func kind(list any) string {
-	switch l := list.(type) {
-	case *sdk.VideoListResponse:
-		return l.Kind
-	case *sdk.BatchGetStatsResponse:
-		return l.Kind
-	case *sdk.SearchListResponse:
-		return l.Kind
-	case *sdk.ChannelListResponse:
-		return l.Kind
-	case *sdk.PlaylistItemListResponse:
-		return l.Kind
-	}
-	return ""
-}
+func kind(list any) string { return reflect.ValueOf(list).Elem().FieldByName("Kind").String() }
 
 // usedUp are the reasons of a 403 that ends after a wait.
 var usedUp = []string{"quotaExceeded", "dailyLimitExceeded", "rateLimitExceeded", "userRateLimitExceeded"}

@@ -87,7 +87,6 @@ func (c *Client) Search(ctx context.Context, q Query, at catalog.Cursor) (*catal
 	return p, nil
 }
 
-// searchResult converts a result of a search.
 func searchResult(item *sdk.SearchResult) (v catalog.Video, ok bool) {
 	if item == nil || item.Id == nil || item.Id.VideoId == "" || item.Snippet == nil {
 		return v, false

@@ -32,6 +32,21 @@ func (k keyed) RoundTrip(req *http.Request) (*http.Response, error) {
 	return k.base.RoundTrip(req)
 }
 
+// toward sends the requests for the upstream to another server.
+type toward struct {
+	*url.URL
+	base http.RoundTripper
+}
+
+func (s toward) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Host != "youtube.googleapis.com" { // a redirect
+		return s.base.RoundTrip(req)
+	}
+	req = req.Clone(req.Context())
+	req.URL.Scheme, req.URL.Host, req.Host = s.Scheme, s.Host, s.Host
+	return s.base.RoundTrip(req)
+}
+
 // upstream is a simulator behind a real connection.
 type upstream struct {
 	*youtube.Client
@@ -60,7 +75,16 @@ func newUpstream(t *testing.T, o youtubesim.Options) *upstream {
 
 func newClient(t *testing.T, h *http.Client, endpoint string) *youtube.Client {
 	t.Helper()
-	c, err := youtube.New(h, &youtube.Options{Endpoint: endpoint})
+	if endpoint != "" {
+		to, err := url.Parse(endpoint)
+		if err != nil {
+			t.Fatal(err)
+		}
+		moved := *h
+		moved.Transport = toward{to, h.Transport}
+		h = &moved
+	}
+	c, err := youtube.New(h, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -87,7 +87,6 @@ type connector struct {
 	settings []Setting
 }
 
-// Connect implements [driver.Connector].
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := c.Connector.Connect(ctx)
 	if err != nil {

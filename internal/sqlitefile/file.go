@@ -6,8 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // File is an open file, with a session that writes and a few that read.
@@ -57,7 +61,6 @@ func (k *Kind) Open(ctx context.Context, path string, wait time.Duration, ready 
 	return f, nil
 }
 
-// open opens the session that writes.
 func (f *File) open(ctx context.Context, ready func(*Session) error) error {
 	if err := f.kind.look(ctx, f.Path); err != nil {
 		return err
@@ -204,4 +207,95 @@ func (f *File) Close() error {
 		return fmt.Errorf("close %s: %w", f.Path, failed)
 	}
 	return nil
+}
+
+// counter reads the change counter of a file, in a session that does nothing else: SQLite
+// counts the commits of other sessions only.
+type counter struct {
+	session chan *Session // taken by the one who reads; it holds nil until the first read
+	reads   atomic.Int64  // that began
+
+	// of the one who reads
+	read   int64       // which of them was the last that succeeded
+	last   int64       // what it returned
+	looked atomic.Bool // whether the file was found to be the one that was opened, a moment ago
+}
+
+func newCounter() *counter {
+	c := &counter{session: make(chan *Session, 1)}
+	c.session <- nil
+	return c
+}
+
+// Version returns a number that is another one after each commit to the file, by any process.
+// Only numbers of the same File can be compared. Version does not wait for a busy file. It
+// notices within a second that the file was replaced: to look takes longer than to count.
+func (f *File) Version(ctx context.Context) (int64, error) {
+	c := f.counter
+	if c == nil {
+		return 0, f.Fault("read", ErrClosed)
+	}
+	began := c.reads.Load()
+	var s *Session
+	open := true
+	select {
+	case s, open = <-c.session:
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	if !open {
+		return 0, f.Fault("read", ErrClosed)
+	}
+	defer func() { c.session <- s }()
+	if c.read > began {
+		return c.last, nil // it was read after this caller came
+	}
+	this := c.reads.Add(1)
+	if !c.looked.Load() {
+		if err := f.Identity.Check(); err != nil {
+			return 0, f.Fault("read", err)
+		}
+		c.looked.Store(true)
+		time.AfterFunc(time.Second, func() { c.looked.Store(false) })
+	}
+	if s == nil {
+		var err error
+		if s, err = f.kind.Connect(ctx, f.Path, Read); err != nil {
+			return 0, f.Fault("read", err)
+		}
+	}
+	row, err := s.One("PRAGMA data_version")
+	if err != nil {
+		return 0, f.Fault("read", err)
+	}
+	c.read, c.last = this, row.Int(0)
+	return c.last, nil
+}
+
+// errFull says that the disk has no room for a transaction.
+var errFull = errors.New("no room for a transaction")
+
+// oneTransaction is room for a small one.
+const oneTransaction = 64 << 10
+
+// TryWrite tries to write, in a transaction of the writer, and changes nothing. A page may fit where a
+// transaction does not, so the disk must have room for that, too; if not, full says so, and what is in the
+// transaction may still fit.
+func (f *File) TryWrite() (broken, full error) {
+	schema, err := f.Writer.Number("PRAGMA user_version")
+	if err == nil {
+		err = f.Writer.Script(fmt.Sprintf("PRAGMA user_version = %d", schema))
+	}
+	if left, known := Room(filepath.Dir(f.Path)); err == nil && known && left < oneTransaction {
+		full = f.Fault("write to", errFull)
+	}
+	return f.Fault("write to", err), full
+}
+
+// code is [Code], which has none for a disk that was found full.
+func code(err error) int {
+	if errors.Is(err, errFull) {
+		return sqlite3.SQLITE_FULL
+	}
+	return Code(err)
 }

@@ -171,7 +171,6 @@ func (s *Session) Rows(name string, args []driver.Value, each func(Row) error) e
 	return s.named(name, s.rows(name, args, each))
 }
 
-// named says which statement failed.
 func (s *Session) named(name string, err error) error {
 	if err != nil && s.statements[name] != "" {
 		return fmt.Errorf("%s: %w", name, err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,9 +48,7 @@ var _ storekit.Whole = (*Store)(nil)
 // New returns a store that takes the units of leased pools from another one in blocks.
 // Call [Store.Close] at the end.
 func New(store quota.Store, o *Options) *Store {
-	if o == nil {
-		o = &Options{}
-	}
+	o = cmp.Or(o, &Options{})
 	whole := storekit.Complete(store)
 	s := &Store{
 		LimitKeeper: whole, NoteKeeper: whole, store: whole, clock: cmp.Or[quota.Clock](o.Clock, quota.SystemClock{}), timeout: cmp.Or(o.Timeout, 5*time.Second),
@@ -241,22 +240,10 @@ const maxPools, maxOwned = 4, 2
 
 // leased reports whether blocks may have units of the pools of charges.
 func leased(charges []quota.Charge) bool {
-	for i := range charges {
-		if charges[i].Lease.Life > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(charges, func(c quota.Charge) bool { return c.Lease.Life > 0 })
 }
 
 // of returns whether a pool is among those of charges.
 func of(charges []quota.Charge) func(*quota.Pool) bool {
-	return func(p *quota.Pool) bool {
-		for i := range charges {
-			if charges[i].Pool == *p {
-				return true
-			}
-		}
-		return false
-	}
+	return func(p *quota.Pool) bool { return has(charges, func(q *quota.Pool) bool { return *q == *p }) }
 }

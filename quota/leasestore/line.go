@@ -78,19 +78,19 @@ func (s *Store) lineOf(r *quota.Request) *line {
 	for i := range l.charges {
 		l.charges[i].Units, l.charges[i].Windows = 0, slices.Clone(l.charges[i].Windows)
 	}
-	idle := func(l *line) bool { return l.block == nil && l.taking == nil }
 	if all := s.lines[key]; len(all) >= 16 { // limits have changed often
-		s.lines[key] = slices.DeleteFunc(all, idle)
+		s.lines[key] = slices.DeleteFunc(all, (*line).idle)
 	}
 	s.lines[key] = append(s.lines[key], l)
 	s.last = l
 	return l
 }
 
-// forgetLines forgets the lines without a block.
+func (l *line) idle() bool { return l.block == nil && l.taking == nil }
+
 func (s *Store) forgetLines() {
 	for key, all := range s.lines {
-		if all = slices.DeleteFunc(all, func(l *line) bool { return l.block == nil && l.taking == nil }); len(all) == 0 {
+		if all = slices.DeleteFunc(all, (*line).idle); len(all) == 0 {
 			delete(s.lines, key)
 		} else {
 			s.lines[key] = all
@@ -161,7 +161,6 @@ func (s *Store) size(l *line, r *quota.Request, now time.Time) int64 {
 	return calls
 }
 
-// single asks the store for one call.
 func (s *Store) single(ctx context.Context, l *line, r *quota.Request) (quota.Verdict, error) {
 	v, err := s.direct(ctx, r)
 	s.mu.Lock()

@@ -133,7 +133,6 @@ func (s *Store) settle(d *debt) error {
 	return err
 }
 
-// every is any pool.
 func every(*quota.Pool) bool { return true }
 
 // has reports whether one of certain pools is among those of charges.

@@ -33,9 +33,7 @@ var _ quota.Store = (*Store)(nil)
 
 // New returns an empty store.
 func New(o *Options) *Store {
-	if o == nil {
-		o = &Options{}
-	}
+	o = cmp.Or(o, &Options{})
 	b := &backend{
 		clock:           cmp.Or[quota.Clock](o.Clock, quota.SystemClock{}),
 		accounts:        make(map[accountKey]*account),

@@ -134,7 +134,6 @@ func (r *receipts) room(now window.Instant, most int64) error {
 	return nil
 }
 
-// bytes is what a batch takes.
 func (b *batch) bytes() int64 {
 	return int64(len(b.receipts)*receiptBytes + len(b.ids) + len(b.taken)*takenBytes + len(b.settled)*settledBytes)
 }
@@ -193,7 +192,6 @@ func (r *receipts) take(b *batch, t *taken, prefix, key string) {
 	r.used += takenBytes
 }
 
-// text returns a part of the batch's ids.
 func (b *batch) text(s span) string { return string(b.ids[s.from:s.to]) }
 
 // settle notes how a receipt of the batch was settled.

@@ -18,13 +18,8 @@ type lanes struct {
 	mu      sync.Mutex
 	closed  bool
 	open    map[laneKey]*lane
-	idle    []chan *lane // of goroutines that wait for a lane
 	running sync.WaitGroup
 }
-
-// maxIdle bounds the goroutines that wait for a lane. A new one is slower: its stack has to grow
-// first.
-const maxIdle = 64
 
 // laneKey is what a backend locks: two accounts, or two families, never wait for each other.
 type laneKey struct {
@@ -108,51 +103,21 @@ func (s *Store) enter(j *job) *lane {
 			l.open = make(map[laneKey]*lane)
 		}
 		l.open[key] = at
-		s.start(at)
+		l.running.Go(func() { s.runLane(at) })
 	}
 	at.waiting = append(at.waiting, j)
 	return at
 }
 
-// start lets a goroutine run the transactions of a lane. The caller holds the lock.
-func (s *Store) start(at *lane) {
-	l := &s.lanes
-	if n := len(l.idle); n > 0 {
-		l.idle[n-1] <- at // it has room for one
-		l.idle = l.idle[:n-1]
-		return
-	}
-	next := make(chan *lane, 1)
-	next <- at
-	l.running.Go(func() { s.runLanes(next) })
-}
-
-// runLanes runs the transactions of a lane until no caller waits, and then those of the next lane.
-func (s *Store) runLanes(next chan *lane) {
-	w := s.newWork()
-	for at := range next {
-		for s.lanes.goesOn(at) {
-			s.runLane(w, at)
-		}
-		if !s.lanes.rest(next) {
-			return
-		}
+// runLane runs the transactions of a lane until no caller waits.
+func (s *Store) runLane(at *lane) {
+	for w := s.newWork(); s.lanes.goesOn(at); {
+		s.share(w, at)
 	}
 }
 
-// rest lets a goroutine wait for a lane. It returns false if it should end.
-func (l *lanes) rest(next chan *lane) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed || len(l.idle) == maxIdle {
-		return false
-	}
-	l.idle = append(l.idle, next)
-	return true
-}
-
-// runLane runs one transaction for the callers that wait when it has its locks.
-func (s *Store) runLane(w *work, at *lane) {
+// share runs one transaction for the callers that wait when it has its locks.
+func (s *Store) share(w *work, at *lane) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.options.Deadline)
 	defer cancel()
 	w.batch = nil
@@ -259,10 +224,6 @@ func (l *lanes) close() {
 		}
 		at.waiting = nil
 	}
-	for _, next := range l.idle {
-		close(next)
-	}
-	l.idle = nil
 	l.mu.Unlock()
 	l.running.Wait()
 }

@@ -221,7 +221,6 @@ func (w *work) taken(tx Tx, of *quota.Token, t *Taken) (*Entry, error) {
 	return w.entry(tx, p, false)
 }
 
-// shut shuts pools, or opens them.
 func (w *work) shut(tx Tx, j *job) error {
 	b := &j.block
 	if err := w.open(tx, b.Charges, false); err != nil {
@@ -333,13 +332,7 @@ func isSlot(c quota.Charge) bool { return c.Windows[0].Spec.InFlight() }
 
 // covers reports whether a receipt is for exactly these charges.
 func (r *Receipt) covers(charges []quota.Charge) bool {
-	if len(charges) != len(r.Taken) {
-		return false
-	}
-	for i := range r.Taken {
-		if t := &r.Taken[i]; t.Pool != charges[i].Pool.Name || t.Key != charges[i].Pool.Key || t.Units != charges[i].Units {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(r.Taken, charges, func(t Taken, c quota.Charge) bool {
+		return t.Pool == c.Pool.Name && t.Key == c.Pool.Key && t.Units == c.Units
+	})
 }

@@ -2,6 +2,7 @@ package pagestore
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/storekit"
@@ -132,10 +133,5 @@ func (w *work) keptFor(tx Tx, of *quota.Token, t *Taken) (*Entry, error) {
 
 // ended reports whether the call of a receipt has ended: it has given a slot back.
 func (r *Receipt) ended() bool {
-	for i := range r.Taken {
-		if t := &r.Taken[i]; t.Slot && t.Recorded == 0 && t.Units != 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Taken, func(t Taken) bool { return t.Slot && t.Recorded == 0 && t.Units != 0 })
 }

@@ -213,7 +213,6 @@ func (s *Store) look(tx Tx, charges []quota.Charge, expected []storekit.Birth) (
 	return states, found, nil
 }
 
-// find finds the page of a pool, or of a key.
 func find(tx Tx, p *quota.Pool) (*Entry, error) {
 	if p.Key == "" {
 		return tx.Entry(p, false)
@@ -316,7 +315,6 @@ func (s *Store) release(j *job) {
 	}
 }
 
-// run runs a job in a transaction.
 func (s *Store) run(ctx context.Context, j *job) error {
 	switch {
 	case s.options.Combine != 0 && s.options.Deadline != 0:

@@ -14,6 +14,7 @@ import (
 
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/pagestore"
+	"github.com/headroom-quota/headroom/quota/pgstore/pgschema"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -222,7 +223,7 @@ func (t *tx) pages(pools ...quota.Pool) query {
 	case 1:
 		return t.pagesOf("page", names(pools)[0])
 	}
-	return t.pagesOf("pages", names(pools).columns())
+	return t.pagesOf("pages", pgschema.Arrays(names(pools)))
 }
 
 func (t *tx) pagesOf(name string, args []any) query {
@@ -263,7 +264,7 @@ func (t *tx) findReceipts(ids ...pagestore.ReceiptID) query {
 		&key.Upstream, &key.Account, &key.ID, &one.Ref, &one.Pool, &nonce, &made, &at, &one.Units, &one.Generation, &settled,
 		&done.Back, &done.Left, &done.Charged, &one.Recorded, &one.Key, &one.Overflow, &one.Slot,
 	}
-	return query{"receipts", args.columns(), into, func() error {
+	return query{"receipts", pgschema.Arrays(args), into, func() error {
 		rows := found[key]
 		if rows == nil {
 			rows = &pagestore.ReceiptRows{}

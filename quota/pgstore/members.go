@@ -3,6 +3,7 @@ package pgstore
 import (
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/pagestore"
+	"github.com/headroom-quota/headroom/quota/pgstore/pgschema"
 	"github.com/headroom-quota/headroom/quota/storekit"
 	"github.com/headroom-quota/headroom/quota/window"
 )
@@ -35,7 +36,7 @@ func (t *tx) findFamilies(pools ...quota.Pool) query {
 	var known bool
 	var zone string
 	into := []any{&p.Upstream, &p.Account, &p.Name, &members, &called, &leapt, &proven, &known, &zone}
-	return query{"families", names(pools).columns(), into, func() error {
+	return query{"families", pgschema.Arrays(names(pools)), into, func() error {
 		f := &family{known: known, zone: zone}
 		f.Upstream, f.Account, f.Pool, f.Ref, f.Members = p.Upstream, p.Account, p.Name, f, int(members)
 		f.Course = pagestore.Course{Called: window.Instant(called), Leapt: window.Instant(leapt), Proven: window.Instant(proven)}
@@ -76,7 +77,6 @@ func (e *entry) whole() (*pagestore.Entry, error) {
 	return &e.Entry, nil
 }
 
-// member makes the entry of a key.
 func (t *tx) member(p quota.Pool) *entry {
 	e := &entry{member: true}
 	e.Pool, e.Ref = p, e
@@ -104,18 +104,17 @@ func (t *tx) findMembers(name string, args []any, found func(*entry)) query {
 	}}
 }
 
-// findKeys reads the members of keys.
 func (t *tx) findKeys(pools ...quota.Pool) query {
 	args := names(pools)
 	for i := range args {
 		args[i] = append(args[i], pools[i].Key)
 	}
-	return t.findMembers("members", args.columns(), nil)
+	return t.findMembers("members", pgschema.Arrays(args), nil)
 }
 
 // findOldest reads what Oldest returns first.
 func (t *tx) findOldest(families ...quota.Pool) query {
-	return t.findMembers("oldest", names(families).columns(), func(e *entry) {
+	return t.findMembers("oldest", pgschema.Arrays(names(families)), func(e *entry) {
 		if f := t.families[quota.Pool{Upstream: e.Pool.Upstream, Account: e.Pool.Account, Name: e.Pool.Name}]; f != nil {
 			f.oldest = e
 		}

@@ -3,19 +3,21 @@ package pgstore
 import (
 	"cmp"
 	"context"
+	"embed"
 	"fmt"
 	"regexp"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
+	"github.com/headroom-quota/headroom/internal/sqlfiles"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/pagestore"
 	"github.com/headroom-quota/headroom/quota/pgstore/pgschema"
 	"github.com/headroom-quota/headroom/quota/storekit"
 	"github.com/headroom-quota/headroom/quota/window"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Options are the options of [Open]; nil is valid.
@@ -64,9 +66,7 @@ var validSchema = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompi
 //
 // It does not connect yet. The first call makes the tables. No error holds the URL's password.
 func Open(address string, o *Options) (*Store, error) {
-	if o == nil {
-		o = &Options{}
-	}
+	o = cmp.Or(o, &Options{})
 	name := cmp.Or(o.Schema, defaultSchema)
 	if !validSchema().MatchString(name) {
 		return nil, quota.BadInput("schema %q must be lower-case letters, digits and _", name)
@@ -133,19 +133,11 @@ type server struct {
 	living  context.Context // until Close
 	end     context.CancelFunc
 	pruning sync.WaitGroup
-	prune   sweep
+	pruned  atomic.Int64 // when it began last, by the ledger's clock
 }
 
 // Begin implements [pagestore.Backend]. The transaction begins in Load.
 func (b *server) Begin(ctx context.Context, _ time.Duration) (pagestore.Tx, error) {
-	t, err := b.begin(ctx)
-	if err != nil {
-		return nil, err // a nil *tx is no nil Tx
-	}
-	return t, nil
-}
-
-func (b *server) begin(ctx context.Context) (*tx, error) {
 	if err := b.open(ctx); err != nil {
 		return nil, b.fault("write to", err)
 	}
@@ -273,4 +265,47 @@ func (s *Store) Identity(ctx context.Context, _, _ string) (id string, err error
 		return "", fmt.Errorf("ask the ledger for its identity: %w", err)
 	}
 	return id, nil
+}
+
+//go:embed schema/*.sql
+var schemaFiles embed.FS
+
+//go:embed sql/*.sql
+var sqlFiles embed.FS
+
+// defaultSchema is the schema of a ledger in its database. The files name it.
+const defaultSchema = "headroom_ledger"
+
+// The files are read when the first ledger is opened: other programs have a fast start.
+var (
+	steps      = sync.OnceValue(func() []pgschema.Step { return pgschema.Read(schemaFiles) })
+	statements = sync.OnceValue(readStatements)
+)
+
+// readStatements reads the statements of sql/*.sql by their names, without their comments.
+func readStatements() map[string]string {
+	comments := regexp.MustCompile(`(?m)^--.*\n`)
+	all := sqlfiles.Statements(sqlFiles)
+	for name, text := range all {
+		all[name] = strings.TrimSpace(comments.ReplaceAllString(text, ""))
+	}
+	return all
+}
+
+// inSchema returns the statements and the steps for another schema.
+func inSchema(name string) (map[string]string, *pgschema.Schema) {
+	schema := &pgschema.Schema{Name: name, Steps: steps()}
+	if name == defaultSchema {
+		return statements(), schema
+	}
+	all := make(map[string]string, len(statements()))
+	for k, s := range statements() {
+		all[k] = strings.ReplaceAll(s, defaultSchema+".", name+".")
+	}
+	schema.Steps = nil
+	for _, s := range steps() {
+		s.SQL = strings.ReplaceAll(s.SQL, defaultSchema+".", name+".")
+		schema.Steps = append(schema.Steps, s)
+	}
+	return all, schema
 }

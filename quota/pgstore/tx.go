@@ -111,7 +111,6 @@ func (t *tx) Entry(p *quota.Pool, restore bool) (*pagestore.Entry, error) {
 	return &e.Entry, nil
 }
 
-// entry makes the entry of a pool.
 func (t *tx) entry(p quota.Pool) *entry {
 	e := &entry{}
 	e.Pool, e.Ref = p, e

@@ -1,12 +1,17 @@
 package pgstore
 
 import (
+	"context"
 	"fmt"
+	"math"
+	"time"
 
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/pgstore/pgschema"
+	"github.com/headroom-quota/headroom/quota/storekit"
+	"github.com/headroom-quota/headroom/quota/window"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-
-	"github.com/headroom-quota/headroom/quota/storekit"
 )
 
 // writes are what a transaction has to write. A page that several callers changed is
@@ -26,32 +31,6 @@ type writes struct {
 // rows are the arguments of a statement, a row each: strings, integers, bytes and bools.
 type rows [][]any
 
-// columns returns rows for a statement that takes an array for each column.
-func (rs rows) columns() []any {
-	all := make([]any, len(rs[0]))
-	for i, value := range rs[0] {
-		switch value.(type) {
-		case string:
-			all[i] = column[string](rs, i)
-		case int64:
-			all[i] = column[int64](rs, i)
-		case []byte:
-			all[i] = column[[]byte](rs, i)
-		case bool:
-			all[i] = column[bool](rs, i)
-		}
-	}
-	return all
-}
-
-func column[T any](rs rows, i int) []T {
-	values := make([]T, len(rs))
-	for j := range rs {
-		values[j], _ = rs[j][i].(T)
-	}
-	return values
-}
-
 // queue moves what waits into a batch. A charge needs the birth of its pool.
 func (t *tx) queue(batch *pgx.Batch) error {
 	w := &t.writes
@@ -59,7 +38,7 @@ func (t *tx) queue(batch *pgx.Batch) error {
 		if len(rs) == 0 {
 			return nil
 		}
-		return batch.Queue(t.b.sql[name], rs.columns()...)
+		return batch.Queue(t.b.sql[name], pgschema.Arrays(rs)...)
 	}
 	var births, zones, pages, members, gone, families rows
 	for _, e := range w.births {
@@ -141,4 +120,44 @@ func stored(want int) func(pgconn.CommandTag) error {
 		}
 		return nil
 	}
+}
+
+const (
+	// pruneEvery is the time between searches for charges that are too old.
+	pruneEvery = time.Hour
+	// prunedAtOnce bounds the charges that one transaction deletes.
+	prunedAtOnce = 2000
+)
+
+// pruneSoon deletes charges that are too old, in the background, once an hour. It is beside the
+// calls, whose locks it does not need.
+func (b *server) pruneSoon(now time.Time) {
+	const busy = math.MaxInt64
+	this, last := int64(window.At(now)), b.pruned.Load()
+	ago := window.Instant(this).Sub(window.Instant(last))
+	if last == busy || last != 0 && ago >= 0 && ago < pruneEvery || !b.pruned.CompareAndSwap(last, busy) {
+		return
+	}
+	b.pruning.Go(func() {
+		for b.pruneSome(window.Instant(this)) == prunedAtOnce {
+		}
+		b.pruned.Store(this)
+	})
+}
+
+// pruneSome returns how many charges it deleted. If it fails, the next hour tries again.
+func (b *server) pruneSome(now window.Instant) (n int64) {
+	ctx, cancel := context.WithTimeout(b.living, time.Minute)
+	defer cancel()
+	select {
+	case b.slow <- struct{}{}:
+		defer func() { <-b.slow }()
+	case <-ctx.Done():
+		return 0
+	}
+	oldest := now.Add(-storekit.KeptFor)
+	if err := b.pool.QueryRow(ctx, b.sql["prune"], int64(oldest), int64(now.Add(-quota.ReceiptLife)), int64(prunedAtOnce)).Scan(&n); err != nil {
+		return 0
+	}
+	return n
 }

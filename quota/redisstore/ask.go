@@ -257,7 +257,6 @@ func (a *ask) zone(i int, c *quota.Charge) string {
 	return zoneName(c.Zone)
 }
 
-// charge packs a charge with some windows.
 func (a *ask) charge(i int, c *quota.Charge, windows []window.Limit) []byte {
 	var p packed
 	k := &a.known[i]

@@ -2,14 +2,18 @@ package redisstore
 
 import (
 	"context"
+	"crypto/sha1"
+	"embed"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
+	"slices"
+	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/headroom-quota/headroom/internal/deadline"
+	"github.com/redis/go-redis/v9"
 )
 
 // once is a command that go-redis does not send again by itself after a lost reply.
@@ -17,7 +21,6 @@ import (
 // caller may not have.
 type once struct{ redis.Cmder }
 
-// NoRetry tells go-redis.
 func (once) NoRetry() bool { return true }
 
 // do sends a command once. If it returns an error, the caller must not read the command,
@@ -119,7 +122,6 @@ var remedies = [...]struct{ prefix, do string }{
 	{"Protocol error: unauthenticated", signIn}, // many arguments, before a password was given
 }
 
-// remedied adds the remedy to a server's error.
 func remedied(err error) error {
 	for _, r := range remedies {
 		if redis.HasErrorPrefix(err, r.prefix) {
@@ -127,4 +129,106 @@ func remedied(err error) error {
 		}
 	}
 	return err
+}
+
+//go:embed lua/*.lua
+var sources embed.FS
+
+// prelude lists the files that the bodies share, in the order in which they build up.
+var prelude = []string{"prelude", "page", "ring", "calendar", "log", "counter", "bucket", "window", "seat", "place", "layout", "request"}
+
+// script is a clock, the prelude and a body. Some bodies, such as steady, do not need
+// the prelude.
+type script struct {
+	source string
+	sha    string
+}
+
+func newScript(parts ...string) script {
+	var b strings.Builder
+	for _, name := range parts {
+		text, err := sources.ReadFile("lua/" + name + ".lua")
+		if err != nil {
+			panic(err) // it is embedded
+		}
+		b.Write(text)
+	}
+	source := b.String()
+	sum := sha1.Sum([]byte(source)) // the name of the script in Redis
+	return script{source, hex.EncodeToString(sum[:])}
+}
+
+type scripts struct{ steady, reserve, settle, record, block, look, member, partitions, slots, touch, renew, leaseTake, leaseKeep, limitSet, limitsAfter, noteSwap script }
+
+func newScripts(clock string) scripts {
+	with := func(body string) script {
+		return newScript(slices.Concat([]string{clock}, prelude, []string{body})...)
+	}
+	return scripts{
+		steady:  newScript(clock, "steady"),
+		reserve: with("reserve"),
+		settle:  with("settle"),
+		record:  with("record"),
+		block:   with("block"),
+		look:    with("look"),
+		slots:   with("slots"),
+		member:  newScript(clock, "member"),
+
+		partitions: newScript(clock, "partitions"),
+
+		touch: newScript("touch"),
+		renew: newScript(clock, "renew"),
+
+		leaseTake: newScript(clock, "lease_take"),
+		leaseKeep: newScript(clock, "lease_keep"),
+
+		limitSet:    newScript(clock, "limit_set"),
+		limitsAfter: newScript("limits_after"),
+		noteSwap:    newScript(clock, "note_swap"),
+	}
+}
+
+// eval runs a script that answers with a list.
+func (s *Store) eval(ctx context.Context, script script, keys []string, args []any) ([]any, error) {
+	reply, err := s.send(ctx, script, keys, args)
+	if err != nil {
+		return nil, err
+	}
+	list, ok := reply.([]any)
+	if !ok || len(list) == 0 {
+		return nil, fmt.Errorf("redis answered %T to a script", reply)
+	}
+	return list, nil
+}
+
+// send runs a script by its name. If the server does not know the name, send sends the
+// text. That happens after a flush, and on a new server.
+func (s *Store) send(ctx context.Context, script script, keys []string, args []any) (any, error) {
+	all := make([]any, 0, 4+len(keys)+len(args))
+	all = append(all, "evalsha", script.sha, len(keys))
+	for _, key := range keys {
+		all = append(all, key)
+	}
+	all = append(all, args...)
+	if s.testClock != nil {
+		all = append(all, s.testClock().UnixMicro())
+	}
+	var reply any
+	err := s.within(ctx, func(ctx context.Context) error {
+		cmd := redis.NewCmd(ctx, all...)
+		err := s.client.Process(ctx, once{cmd})
+		if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
+			all[0], all[1] = "eval", script.source
+			cmd = redis.NewCmd(ctx, all...)
+			err = s.client.Process(ctx, once{cmd})
+		}
+		if err == nil {
+			reply = cmd.Val()
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err // and leave the reply alone: it may still come
+	}
+	return reply, nil
 }

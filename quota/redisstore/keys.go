@@ -83,7 +83,6 @@ func field(pool string) string {
 	return fields.Replace(pool)
 }
 
-// poolOf reads what field wrote.
 func poolOf(field string) string { return pools.Replace(field) }
 
 var (

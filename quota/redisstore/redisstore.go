@@ -11,12 +11,11 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/headroom-quota/headroom/internal/redisclock"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/storekit"
 	"github.com/headroom-quota/headroom/quota/window"
+	"github.com/redis/go-redis/v9"
 )
 
 // Options are what New can be told; nil is legal.
@@ -62,9 +61,7 @@ func New(client redis.UniversalClient, o *Options) (*Store, error) {
 	if c, ok := client.(*redis.Client); client == nil || ok && c == nil {
 		return nil, quota.BadInput("a store needs a client: redis.NewClient makes one")
 	}
-	if o == nil {
-		o = &Options{}
-	}
+	o = cmp.Or(o, &Options{})
 	s := &Store{prefix: cmp.Or(o.Prefix, defaultPrefix), timeout: cmp.Or(o.Timeout, 2*time.Second), apart: storekit.NewApart(), testClock: redisclock.Get()}
 	s.births = storekit.NewBirths(s, o.Births)
 	if strings.ContainsAny(s.prefix, "{}") {
@@ -98,7 +95,6 @@ func (s *Store) now() time.Time {
 	return s.local().Add(time.Duration(s.ahead.Load()))
 }
 
-// tell notes the server's time.
 func (s *Store) tell(now any) {
 	s.ahead.Store(int64(instant(now).Sub(s.local())))
 }
@@ -136,7 +132,6 @@ func (s *Store) ask(script script, r *quota.Request) *ask {
 	return a
 }
 
-// decide runs the reserve script and reads its verdict.
 func (s *Store) decide(ctx context.Context, a *ask, id string) (quota.Verdict, error) {
 	reply, err := a.run(ctx)
 	if err != nil {
@@ -336,4 +331,35 @@ func (s *Store) seen(ctx context.Context, a *ask) (quota.PageState, error) {
 		state.Windows = append(state.Windows, ws)
 	}
 	return state, s.remember(ctx, a, found)
+}
+
+// remember saves the births that a script returned: charge, born, expires, generation
+// and latest of each page. The scripts decide by the server's clock whether a page was
+// lost, has expired or was set back.
+func (s *Store) remember(ctx context.Context, a *ask, found []any) error {
+	for ; len(found) >= 5; found = found[5:] {
+		pool := a.charges[integer(found[0])-1].Pool
+		if pool.Key != "" {
+			continue
+		}
+		err := s.births.Remember(ctx, pool, storekit.Birth{
+			Born: instant(found[1]), Until: instant(found[2]).Add(-margin),
+			Generation: integer(found[3]), Latest: instant(found[4]),
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// margin is the time for which a page is kept after it stops counting: MARGIN in the prelude.
+const margin = time.Hour
+
+// micros returns a time as scripts have it. The zero time is 0.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
 }

@@ -41,7 +41,6 @@ func (s *Store) Slots(ctx context.Context, tokens []quota.Token, done bool) ([]b
 	return held, nil
 }
 
-// slots does it for some tokens of one account.
 func (s *Store) slots(ctx context.Context, account quota.Pool, tokens []quota.Token, some []int, done bool, held []bool) error {
 	tag := s.tag(account)
 	texts, err := s.receipts(ctx, tag, tokens, some)

@@ -95,7 +95,6 @@ func parseLayouts(text string) ([]window.Limit, error) {
 	return limits, nil
 }
 
-// bounds are the start and the end of a period.
 type bounds struct{ start, end window.Instant }
 
 // periods returns the periods of a calendar around the instants in a.around: for each,
@@ -117,7 +116,6 @@ func (a *ask) periods(s window.Spec) []bounds {
 	return distinct(all)
 }
 
-// distinct returns all without repeated periods.
 func distinct(all []bounds) []bounds {
 	var some []bounds
 	for _, b := range all {

@@ -68,7 +68,6 @@ func (s *Store) CopyOf(ctx context.Context) (path string, err error) {
 	return "", s.file.moveTo(ctx, real)
 }
 
-// moveTo saves the path of the ledger.
 func (f *file) moveTo(ctx context.Context, path string) error {
 	return f.alone(ctx, func(w *sqlitefile.Session) error {
 		_, err := w.Exec("identity_move", path)

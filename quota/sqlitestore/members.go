@@ -21,7 +21,6 @@ func (t *tx) Member(f *pagestore.Family, key string) (*pagestore.Entry, error) {
 	return &e.Entry, nil
 }
 
-// findMember reads a member of a family, or returns nil.
 func (t *tx) findMember(f *pagestore.Family, st string, args ...driver.Value) (*pagestore.Entry, error) {
 	r, err := t.one(st, append([]driver.Value{f.Upstream, f.Account, f.Pool}, args...)...)
 	if err != nil || r == nil {

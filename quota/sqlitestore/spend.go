@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"database/sql/driver"
+	"math"
 	"slices"
+	"time"
 
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
@@ -102,4 +104,214 @@ func (d days) fold(q quota.SpendQuery, pools map[int64]pool) ([]quota.Spent, err
 		}
 	}
 	return folded.All, nil
+}
+
+// sums are the spend of the charges that cannot change any more, by the hour, so that a
+// reader adds up only the charges since. The file holds no sums, because each reservation
+// would have to write them.
+//
+// A charge changes while its receipt lives, by the clock of who settles it, and is deleted
+// only after its day is no longer shown. So sums are of charges that were made [settled] ago,
+// in the order of their numbers, but for a few younger ones: a call that takes hours renews
+// its receipt. Should the clock step back
+// further than that, old charges could change again: the sums are then forgotten. They are
+// also made again now and then, for what nobody thinks of, such as a person who deletes rows.
+//
+// One caller at a time uses them, in one of the sessions that read. The others are left to
+// those who look at the pools.
+type sums struct {
+	turn  chan struct{} // held by the caller
+	days  days
+	size  int     // the number of sums
+	upto  int64   // charges up to this number are counted
+	last  charge  // of them
+	young []int64 // numbers of those that are not counted yet
+
+	begun, used time.Time
+
+	most   int   // sums
+	atOnce int64 // charges that a statement adds up
+}
+
+// charge tells whether the charges of a file are those that were counted.
+type charge struct{ number, made int64 }
+
+// days are sums by the day of the pool's calendar.
+type days map[string]map[sumKey]sum
+
+// sumKey tells sums of a day apart.
+type sumKey struct {
+	birth  int64 // of the pool
+	hour   int64 // when it began, in microseconds; 0 is the whole day
+	labels quota.Labels
+}
+
+// sum is of charges with the same key.
+type sum struct {
+	units float64 // exact up to window.MaxUnits, and never overflows
+	calls int64
+	first int64 // the lowest number of a charge
+}
+
+// add adds a sum. It reports whether it is the first with its key.
+func (d days) add(day string, k sumKey, s sum) bool {
+	if d[day] == nil {
+		d[day] = map[sumKey]sum{}
+	}
+	old, known := d[day][k]
+	if known {
+		s = sum{old.units + s.units, old.calls + s.calls, min(old.first, s.first)}
+	}
+	d[day][k] = s
+	return !known
+}
+
+func (d days) size() (n int) {
+	for _, sums := range d {
+		n += len(sums)
+	}
+	return n
+}
+
+const (
+	// settled is the age from which charges no longer change, with room for a clock that
+	// steps back a little.
+	settled = 2 * quota.ReceiptLife
+	// stepped is a step of the clock that the sums do not outlive.
+	stepped = quota.ReceiptLife / 2
+	// sumsLife is how old the sums may become.
+	sumsLife = 6 * time.Hour
+	// mostSums bounds their memory, to some 50 MB. Later charges are added up each time.
+	mostSums = 200_000
+	// summedAtOnce is how many charges one statement adds up.
+	summedAtOnce = 20_000
+
+	// mostYoung bounds the charges that are read one by one.
+	mostYoung = 500
+
+	lastDay = "9999-99-99"
+)
+
+func newSums() *sums {
+	return &sums{turn: make(chan struct{}, 1), days: days{}, most: mostSums, atOnce: summedAtOnce}
+}
+
+// current forgets the sums if they may be wrong, and those of days before one.
+func (s *sums) current(t *tx, before string) error {
+	last, err := t.charge(s.upto)
+	if err != nil {
+		return err
+	}
+	// By the monotonic clock of this machine, if the clock has it, Sub is the time that passed.
+	moved := t.now.Round(0).Sub(s.used.Round(0)) - t.now.Sub(s.used)
+	age := t.now.Round(0).Sub(s.begun.Round(0))
+	if last != s.last || t.now.Round(0).Before(s.used.Round(0)) || moved.Abs() > stepped || age > sumsLife {
+		*s = sums{turn: s.turn, days: days{}, begun: t.now, most: s.most, atOnce: s.atOnce}
+	}
+	s.used = t.now
+	for day, all := range s.days {
+		if day < before {
+			s.size -= len(all)
+			delete(s.days, day)
+		}
+	}
+	return nil
+}
+
+// grow adds the charges that can no longer change.
+func (s *sums) grow(t *tx) error {
+	old := int64(window.At(t.now.Add(-settled)))
+	if err := s.age(t, old); err != nil {
+		return err
+	}
+	end, err := t.one("spend_old", s.upto, old)
+	if err != nil || end == nil {
+		return err
+	}
+	for s.upto < end.Int(0) {
+		next := min(s.upto+s.atOnce, end.Int(0))
+		last, err := t.charge(next)
+		if err != nil {
+			return err
+		}
+		var young []int64
+		err = t.read("spend_young", []driver.Value{s.upto + 1, next, old, int64(mostYoung + 1)}, func(r sqlitefile.Row) error {
+			young = append(young, r.Int(0))
+			return nil
+		})
+		if err != nil || len(s.young)+len(young) > mostYoung {
+			return err
+		}
+		part := days{}
+		if err := t.add(part, s.upto+1, next, old, "0", lastDay); err != nil {
+			return err
+		}
+		if s.size+part.size() > s.most {
+			return nil
+		}
+		s.keep(part)
+		s.upto, s.last, s.young = next, last, append(s.young, young...)
+	}
+	return nil
+}
+
+// age adds the charges that were young when others with higher numbers were added.
+func (s *sums) age(t *tx, old int64) error {
+	aged := days{}
+	var young []int64
+	for _, n := range s.young {
+		c, err := t.charge(n)
+		switch {
+		case err != nil:
+			return err
+		case c.number == n && c.made > old:
+			young = append(young, n)
+		default:
+			if err := t.add(aged, n, n, old, "0", lastDay); err != nil {
+				return err
+			}
+		}
+	}
+	s.keep(aged)
+	s.young = young
+	return nil
+}
+
+func (s *sums) keep(part days) {
+	for day, sums := range part {
+		for k, one := range sums {
+			if s.days.add(day, k, one) {
+				s.size++
+			}
+		}
+	}
+}
+
+// rest adds up the charges of some days that are not in the sums.
+func (s *sums) rest(t *tx, from, until string) (days, error) {
+	found := days{}
+	for _, n := range s.young {
+		if err := t.add(found, n, n, math.MaxInt64, from, until); err != nil {
+			return nil, err
+		}
+	}
+	return found, t.add(found, s.upto+1, math.MaxInt64, math.MaxInt64, from, until)
+}
+
+// charge returns the last charge up to a number.
+func (t *tx) charge(number int64) (c charge, err error) {
+	r, err := t.one("spend_last", number)
+	if err == nil && r != nil {
+		c = charge{r.Int(0), r.Int(1)}
+	}
+	return c, err
+}
+
+// add adds up charges of some numbers and days that were made until a time.
+func (t *tx) add(to days, first, last, made int64, from, until string) error {
+	return t.read("spend", []driver.Value{first, last, made, from, until}, func(r sqlitefile.Row) error {
+		units, _ := r[8].(float64)
+		to.add(r.Text(1), sumKey{r.Int(0), r.Int(2), quota.Labels{Method: r.Text(3), Job: r.Text(4), Region: r.Text(5), Class: r.Text(6), Reason: r.Text(7)}}, sum{units, r.Int(9), r.Int(10)})
+		return nil
+	})
 }

@@ -3,9 +3,11 @@ package sqlitestore
 import (
 	"cmp"
 	"context"
+	"embed"
 	"errors"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/sqlfiles"
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/pagestore"
@@ -43,9 +45,7 @@ var _ quota.Store = (*Store)(nil)
 // Open opens the ledger in the file at path. It creates a missing file, but not its
 // directory.
 func Open(ctx context.Context, path string, o *Options) (*Store, error) {
-	if o == nil {
-		o = &Options{}
-	}
+	o = cmp.Or(o, &Options{})
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -152,4 +152,40 @@ func (f *file) view(ctx context.Context) (*tx, error) {
 		return nil, moved(err)
 	}
 	return &tx{file: f, Session: s, now: f.clock.Now()}, nil
+}
+
+//go:embed schema/*.sql
+var schemaFiles embed.FS
+
+//go:embed sql/*.sql
+var sqlFiles embed.FS
+
+var files = &sqlitefile.Kind{
+	Name:        "ledger",
+	Application: 1215456356, // see 0001_ledger.sql
+	Spared:      "what is granted",
+	Full:        "make room: nothing that was granted is lost",
+	Damaged:     "stop its users, see what PRAGMA integrity_check says, restore a backup and adjust what was spent since",
+	Steps:       sqlfiles.Steps(schemaFiles),
+	Statements:  sqlfiles.Statements(sqlFiles),
+}
+
+// movedError says that the ledger was taken away under a running process. It
+// matches [quota.ErrOutage].
+type movedError struct{ err *sqlitefile.MovedError }
+
+func (e *movedError) Error() string {
+	return "what is spent is unknown: the ledger's file " + e.err.Error()
+}
+
+func (e *movedError) Is(target error) bool { return target == quota.ErrOutage }
+
+func (e *movedError) Unwrap() error { return e.err }
+
+// moved turns the error of a ledger that was taken away into an outage.
+func moved(err error) error {
+	if gone, ok := errors.AsType[*sqlitefile.MovedError](err); ok {
+		return &movedError{gone}
+	}
+	return err
 }

@@ -21,19 +21,16 @@ type tx struct {
 	now  time.Time // the store's clock, read while the lock is held
 }
 
-// exec runs a statement.
 func (t *tx) exec(name string, args ...driver.Value) error {
 	_, err := t.Exec(name, args...)
 	return t.file.Fault("write to", err)
 }
 
-// insert runs a statement that adds a row, and returns its number.
 func (t *tx) insert(name string, args ...driver.Value) (int64, error) {
 	id, err := t.Insert(name, args...)
 	return id, t.file.Fault("write to", err)
 }
 
-// read calls each for every row of a query.
 func (t *tx) read(name string, args []driver.Value, each func(sqlitefile.Row) error) error {
 	return t.file.Fault("read", t.Rows(name, args, each))
 }
@@ -64,7 +61,6 @@ type entry struct {
 // state tells whether a page was laid out again or re-based.
 type state struct{ generation, revision int64 }
 
-// stored records the page of a row.
 func (e *entry) stored(p *window.Page) { e.Page, e.was = p, state{p.Generation, p.Revision} }
 
 func (t *tx) Load(*pagestore.Scope) error { return nil }
@@ -162,7 +158,6 @@ func (t *tx) forgotten(e *entry, restore bool) error {
 	return nil
 }
 
-// unpack reads the page of an entry.
 func (t *tx) unpack(e *entry, b []byte) error {
 	page := new(window.Page)
 	if err := page.UnmarshalBinary(b); err != nil {
@@ -205,7 +200,6 @@ func (t *tx) savePages() error {
 	return nil
 }
 
-// savePage writes the page of a pool.
 func (t *tx) savePage(e *entry) error {
 	page, p := e.Page, &e.Pool
 	bytes, err := t.pack(page)

@@ -2,16 +2,15 @@
 package catalogtest
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/ingest/catalog/catalogtest/dump"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -44,7 +43,7 @@ type Catalog interface {
 	Slate(ctx context.Context, name string) (text string, version int64, err error)
 	SetSlate(ctx context.Context, name, text string, version int64) (written bool, err error)
 	Ready(ctx context.Context) error
-	Dump(ctx context.Context, w io.Writer, o *catalog.DumpOptions) error
+	Values(ctx context.Context, columns int, do func([]any) error, query string, args ...any) error
 	Check(ctx context.Context) ([]string, error)
 	Rebuild(ctx context.Context) error
 	Path() string
@@ -163,13 +162,13 @@ func save(t testing.TB, r *run, work string, p catalog.Page) catalog.Saved {
 }
 
 // dumped returns the contents of a catalog.
-func dumped(t testing.TB, c Catalog, o *catalog.DumpOptions) string {
+func dumped(t testing.TB, c Catalog, times bool) string {
 	t.Helper()
-	var b bytes.Buffer
-	if err := c.Dump(ctx, &b, o); err != nil {
+	text, err := dump.Text(ctx, c, times)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return b.String()
+	return text
 }
 
 // healthy checks a catalog for damage.

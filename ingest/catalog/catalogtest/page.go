@@ -143,7 +143,7 @@ func (h *Harness) testSave(t *testing.T) {
 			if err != nil || s.Repeated {
 				t.Fatal(s, err)
 			}
-			before, runs := dumped(t, c, &catalog.DumpOptions{Times: true}), recorded(t, c)
+			before, runs := dumped(t, c, true), recorded(t, c)
 			clock.Advance(time.Hour)
 			for n := range pages[:i+1] { // all earlier pages
 				again, err := r.Save(ctx, &pages[n])
@@ -154,7 +154,7 @@ func (h *Harness) testSave(t *testing.T) {
 					t.Errorf("page %d again goes on at %+v, want %+v", n, again.Cursor, s.Cursor)
 				}
 			}
-			if diff := cmp.Diff(before, dumped(t, c, &catalog.DumpOptions{Times: true})); diff != "" {
+			if diff := cmp.Diff(before, dumped(t, c, true)); diff != "" {
 				t.Errorf("page %d again (-before +after):\n%s", i, diff)
 			}
 			if diff := cmp.Diff(runs, recorded(t, c)); diff != "" {
@@ -170,7 +170,7 @@ func (h *Harness) testSave(t *testing.T) {
 		if !errors.Is(err, catalog.ErrOutOfStep) {
 			t.Errorf("%v, want %v", err, catalog.ErrOutOfStep)
 		}
-		if got := dumped(t, c, nil); got != "" {
+		if got := dumped(t, c, false); got != "" {
 			t.Errorf("it left:\n%s", got)
 		}
 	})
@@ -228,7 +228,7 @@ func (h *Harness) testSave(t *testing.T) {
 		if err != nil || len(chart.Entries) != 2 || chart.Entries[1].Rank != 3 {
 			t.Errorf("the chart has %+v, %v", chart.Entries, err)
 		}
-		if got := dumped(t, c, nil); strings.Contains(got, `"b"`) {
+		if got := dumped(t, c, false); strings.Contains(got, `"b"`) {
 			t.Errorf("something of it is left:\n%s", got)
 		}
 		healthy(t, c)

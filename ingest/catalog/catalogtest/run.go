@@ -96,7 +96,7 @@ func (h *Harness) testFence(t *testing.T) {
 	if err != nil || second.Token <= first.Token {
 		t.Fatalf("%+v after %+v, %v", second, first, err)
 	}
-	before := dumped(t, c, &catalog.DumpOptions{Times: true})
+	before := dumped(t, c, true)
 	cur, _ := c.Cursor(ctx, "trending", "DE")
 	_, save := old.Save(ctx, &catalog.Page{Cursor: cur, Done: true, Region: "DE", Chart: true, Videos: named("c")})
 	_, restart := old.Restart(ctx, "DE")
@@ -110,7 +110,7 @@ func (h *Harness) testFence(t *testing.T) {
 			t.Errorf("%s: %v, want %v", op, err, catalog.ErrFenced)
 		}
 	}
-	if diff := cmp.Diff(before, dumped(t, c, &catalog.DumpOptions{Times: true})); diff != "" {
+	if diff := cmp.Diff(before, dumped(t, c, true)); diff != "" {
 		t.Errorf("it wrote all the same (-before +after):\n%s", diff)
 	}
 	// A token from another source, such as a lease on Redis, must be higher.

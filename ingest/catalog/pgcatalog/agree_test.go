@@ -190,7 +190,7 @@ func TestSearchAgrees(t *testing.T) {
 		}
 		var read []string
 		for _, v := range videos {
-			if words.Found(words.Parse(q.Text), v.Title, v.ChannelTitle, v.Description, strings.Join(v.Tags, "\n")) {
+			if catalogtest.Found(words.Parse(q.Text), v.Title, v.ChannelTitle, v.Description, strings.Join(v.Tags, "\n")) {
 				read = append(read, v.ID)
 			}
 		}

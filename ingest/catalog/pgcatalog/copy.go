@@ -142,7 +142,6 @@ func videoOf(t catalog.Table, values []any) (*catalog.Row, error) {
 	return catalog.NewRow(v)
 }
 
-// endCopy makes the catalog ready for use.
 func (c *Catalog) endCopy(ctx context.Context) error {
 	return (*home)(c).Fault("copy to", c.change(ctx, nothing, func(tx *tx) error {
 		tx.Exec("number_on")

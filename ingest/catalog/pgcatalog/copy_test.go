@@ -1,7 +1,6 @@
 package pgcatalog
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/ingest/catalog/catalogtest"
+	"github.com/headroom-quota/headroom/ingest/catalog/catalogtest/dump"
 	"github.com/headroom-quota/headroom/internal/testing/childtest"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/pgstore/testing/pgtest"
@@ -90,11 +90,11 @@ func filled(t *testing.T, clock *quota.SimClock) *catalog.Catalog {
 
 func dumped(t *testing.T, c catalogtest.Catalog) string {
 	t.Helper()
-	var b bytes.Buffer
-	if err := c.Dump(ctx, &b, &catalog.DumpOptions{Times: true}); err != nil {
+	text, err := dump.Text(ctx, c, true)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return b.String()
+	return text
 }
 
 // replaced returns a dump as that of a database, which holds no NUL bytes.

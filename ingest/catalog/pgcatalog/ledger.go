@@ -33,7 +33,6 @@ func (c *Catalog) Ledgers(ctx context.Context) (all []Ledger, err error) {
 	return all, err
 }
 
-// addTo adds rows to ledgers.
 func addTo(all *[]Ledger) func(catalog.Scan) error {
 	return func(scan catalog.Scan) error {
 		var l Ledger
@@ -54,7 +53,6 @@ func Other(known, found []Ledger) error {
 	return nil
 }
 
-// same reports whether k is of the same account.
 func (l Ledger) same(k Ledger) bool { return k.Upstream == l.Upstream && k.Account == l.Account }
 
 // ChargeLedgers records that runs are charged to the ledgers found. It returns since when the

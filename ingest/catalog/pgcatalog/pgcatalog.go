@@ -31,7 +31,6 @@ var schemaFiles embed.FS
 //go:embed sql/*.sql
 var sqlFiles embed.FS
 
-// schema makes the tables of the catalog.
 var schema = &pgschema.Schema{Name: Schema, Steps: pgschema.Read(schemaFiles)}
 
 // statements are read when the first catalog is opened: other programs have a fast start.
@@ -48,12 +47,11 @@ func sql(query string) string { return cmp.Or(statements()[query], query) }
 type Options struct {
 	// Clock tells when data was fetched; nil is the clock of the database.
 	Clock quota.Clock
-	// Wait is the longest time that an operation may take; zero is 10s.
-	Wait time.Duration
 	// Conns is the largest number of connections; zero is 4, or one for each processor.
 	Conns int
 }
 
+// defaultWait is the longest time that an operation may take.
 const defaultWait = 10 * time.Second
 
 // Catalog is fetched data in PostgreSQL. It is safe for concurrent use, unless it is within
@@ -162,14 +160,12 @@ var ErrUnfinished = errors.New("a copy into it is not complete")
 
 // connect opens the database. It makes no connection yet.
 func connect(ctx context.Context, url string, o *Options) (*Catalog, error) {
-	if o == nil {
-		o = &Options{}
-	}
+	o = cmp.Or(o, &Options{})
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil { // it may quote the URL
 		return nil, fmt.Errorf("open the catalog: %w", ErrConfig)
 	}
-	c := (&Catalog{clock: o.Clock, wait: cmp.Or(o.Wait, defaultWait), name: address(config.ConnConfig)}).clone()
+	c := (&Catalog{clock: o.Clock, wait: defaultWait, name: address(config.ConnConfig)}).clone()
 	if o.Conns > 0 {
 		config.MaxConns = int32(o.Conns)
 	}
@@ -234,7 +230,6 @@ func (c *Catalog) In(tx pgx.Tx) *Catalog {
 	return within
 }
 
-// clone returns a catalog with the same options.
 func (c *Catalog) clone() *Catalog {
 	other := *c
 	other.Engine = catalog.NewEngine((*home)(&other))
@@ -258,7 +253,6 @@ func (c *Catalog) Guarded(g Guard) *Catalog {
 	return guarded
 }
 
-// conn is a pool, a connection or a transaction.
 type conn interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
@@ -266,7 +260,6 @@ type conn interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// conn returns what to read from.
 func (c *Catalog) conn() conn {
 	if c.tx != nil {
 		return c.tx

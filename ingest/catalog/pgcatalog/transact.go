@@ -2,19 +2,20 @@ package pgcatalog
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
+	"github.com/headroom-quota/headroom/quota/pgstore/pgschema"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/headroom-quota/headroom/ingest/catalog"
-	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
 // idle is how long a transaction may wait for its process.
@@ -28,7 +29,6 @@ type home Catalog
 
 var _ catalog.Home = (*home)(nil)
 
-// Path implements [catalog.Home].
 func (h *home) Path() string { return h.name }
 
 // View implements [catalog.Home]. Each query sees the database as it is then.
@@ -38,12 +38,10 @@ func (h *home) View(ctx context.Context, do func(catalog.Read) error) error {
 	return h.Fault("read", do(reader(ctx, (*Catalog)(h).conn())))
 }
 
-// Change implements [catalog.Home].
 func (h *home) Change(ctx context.Context, read func(catalog.Batch), write func(catalog.Tx) error) error {
 	return (*Catalog)(h).change(ctx, func(b batch) { read(b) }, func(tx *tx) error { return write(tx.Tx) })
 }
 
-// Saved implements [catalog.Home].
 func (h *home) Saved(tx catalog.Tx, s catalog.Saved) {
 	if h.guard.Saved != nil {
 		h.guard.Saved(tx.Batch.(batch).queue, s)
@@ -74,39 +72,12 @@ func (b batch) Bulk(query string, first []any, rows [][]any) {
 }
 
 // arrays returns an array for each column of rows.
-func arrays(rows [][]any) (all []any) {
+func arrays(rows [][]any) []any {
 	values := make([][]any, len(rows))
 	for i := range rows {
 		values[i] = held(rows[i])
 	}
-	for i, value := range values[0] {
-		switch value.(type) {
-		case string:
-			all = append(all, column[string](values, i))
-		case *string:
-			all = append(all, column[*string](values, i))
-		case int64:
-			all = append(all, column[int64](values, i))
-		case *int64:
-			all = append(all, column[*int64](values, i))
-		case bool:
-			all = append(all, column[bool](values, i))
-		case []byte:
-			all = append(all, column[[]byte](values, i))
-		default:
-			panic(fmt.Sprintf("an array of %T", value))
-		}
-	}
-	return all
-}
-
-// column returns a column of rows.
-func column[T any](rows [][]any, i int) []T {
-	all := make([]T, len(rows))
-	for n := range rows {
-		all[n] = rows[n][i].(T)
-	}
-	return all
+	return pgschema.Arrays(values)
 }
 
 // held returns arguments as PostgreSQL holds them: valid texts, and times in microseconds.
@@ -130,7 +101,6 @@ func held(args []any) []any {
 	return all
 }
 
-// tx is a transaction that writes.
 type tx struct {
 	catalog.Tx
 	ctx  context.Context
@@ -209,12 +179,10 @@ func (c *Catalog) steps(ctx context.Context, t conn, own bool, read func(batch),
 // nothing is for changes that need to know nothing.
 func nothing(batch) {}
 
-// each calls row for every row of a query.
 func (c *Catalog) each(ctx context.Context, row func(catalog.Scan) error, query string, args ...any) error {
 	return (*home)(c).View(ctx, func(read catalog.Read) error { return read(row, query, args...) })
 }
 
-// reader reads at once.
 func reader(ctx context.Context, from conn) catalog.Read {
 	return func(row func(catalog.Scan) error, query string, args ...any) error {
 		rows, err := from.Query(ctx, sql(query), held(args)...)
@@ -248,7 +216,6 @@ func scan(row pgx.Row, dest ...any) error {
 // instant reads a time of the tables.
 type instant struct{ to *time.Time }
 
-// ScanInt64 implements [pgtype.Int64Scanner].
 func (i instant) ScanInt64(v pgtype.Int8) error {
 	*i.to = timeOf(v.Int64)
 	return nil
@@ -266,3 +233,42 @@ func timeOf(micros int64) time.Time {
 func valid(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
+
+// Known implements [catalog.Home]. It locks the videos in the order in which every page does.
+func (h *home) Known(b catalog.Batch, rows []*catalog.Row, others []string, known func(string, catalog.Known)) {
+	ids, digests := slices.Clone(others), map[string][]byte{}
+	for _, r := range rows {
+		ids = append(ids, r.Video.ID)
+		digests[r.Video.ID] = digest(r)
+	}
+	b.Query(func(scan catalog.Scan) error {
+		var id string
+		var k catalog.Known
+		var was []byte
+		err := scan(&id, &k.Brief, &was)
+		k.Equal = slices.Equal(was, digests[id])
+		known(id, k)
+		return err
+	}, "videos_lock", ids)
+}
+
+// digest returns the digest of a video, and notes it.
+func digest(r *catalog.Row) []byte {
+	if r.Digest == nil {
+		said, _ := json.Marshal(held(r.Columns())[1:]) // texts and numbers: it never fails
+		sum := sha256.Sum256(said)
+		r.Digest = sum[:16]
+	}
+	return r.Digest
+}
+
+func (h *home) SaveVideos(tx catalog.Tx, rows []*catalog.Row) {
+	var all [][]any
+	for _, r := range rows {
+		all = append(all, append(r.Columns(), digest(r)))
+	}
+	tx.Bulk("videos_save", []any{tx.Now}, all)
+	saveWords(tx, rows)
+}
+
+func (h *home) RemoveVideos(tx catalog.Tx, ids []string) { tx.Exec("videos_remove", ids) }

@@ -81,17 +81,6 @@ func Snippet(text string, phrases []Phrase) Marked {
 	return m
 }
 
-// Found reports whether texts contain all phrases, each phrase within one text. That is
-// what an index must answer.
-func Found(phrases []Phrase, texts ...string) bool {
-	missing := slices.ContainsFunc(phrases, func(p Phrase) bool {
-		return !slices.ContainsFunc(texts, func(text string) bool {
-			return len(find(split(toNFC(text)), []Phrase{p})) > 0
-		})
-	})
-	return len(phrases) > 0 && !missing
-}
-
 // find returns the matches of the phrases, in order of their beginning.
 func find(all []word, phrases []Phrase) (spans []span) {
 	for i := range all {

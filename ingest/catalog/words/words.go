@@ -110,7 +110,6 @@ type char struct {
 	start, end int
 }
 
-// next finds the next run.
 func (s *scanner) next() bool {
 	s.folded, s.chars = s.folded[:0], s.chars[:0]
 	for s.pos < len(s.text) {

@@ -33,6 +33,7 @@ var house = [][]string{
 	{"ingest/youtube"},
 	{"ingest/catalog/pgcatalog"},
 	{"ingest/catalog/catalogtest", "ingest/catalog/catalogtest/library"}, // the suite that every home of a catalog passes
+	{"ingest/catalog/catalogtest/dump"},                                  // what a catalog holds, as text
 	{"ingest/catalog"},
 	{"ingest/catalog/words"},
 	{program + "draft"},   // makes price books of what was recorded or documented
@@ -126,7 +127,7 @@ var keys = map[string][]string{
 	module + "/ingest/youtube/youtubesim": {program + "jobs", "ingest/plan"},
 	module + "/" + program + "peers":      {program + "ledger"},
 
-	module + "/ingest/catalog/catalogtest": {},
+	module + "/ingest/catalog/catalogtest": {"ingest/catalog/catalogtest"}, // what it dumps
 	module + "/ingest/youtube/youtubetest": {},
 }
 

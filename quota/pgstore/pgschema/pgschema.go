@@ -149,3 +149,35 @@ func exec(ctx context.Context, tx pgx.Tx, text string) error {
 	_, err := tx.Exec(ctx, text, pgx.QueryExecModeSimpleProtocol)
 	return err
 }
+
+// Arrays returns an array for each column of rows, for a statement that takes all rows at once.
+// Their values are texts, numbers, bytes and truths. There is one row at least.
+func Arrays(rows [][]any) (all []any) {
+	for i, value := range rows[0] {
+		switch value.(type) {
+		case string:
+			all = append(all, column[string](rows, i))
+		case *string:
+			all = append(all, column[*string](rows, i))
+		case int64:
+			all = append(all, column[int64](rows, i))
+		case *int64:
+			all = append(all, column[*int64](rows, i))
+		case bool:
+			all = append(all, column[bool](rows, i))
+		case []byte:
+			all = append(all, column[[]byte](rows, i))
+		default:
+			panic(fmt.Sprintf("an array of %T", value))
+		}
+	}
+	return all
+}
+
+func column[T any](rows [][]any, i int) []T {
+	all := make([]T, len(rows))
+	for n := range rows {
+		all[n] = rows[n][i].(T)
+	}
+	return all
+}

@@ -16,7 +16,6 @@ import (
 	"github.com/headroom-quota/headroom/ingest"
 )
 
-// backfillFlags are the flags of ingestor backfill.
 type backfillFlags struct {
 	since, until string
 	query        string
@@ -158,7 +157,6 @@ func day(flag, text string) (time.Time, error) {
 	return t, nil
 }
 
-// completed names the work of a backfill that is complete.
 func completed(cmd *cobra.Command, w *works, j *ingest.Job) ([]string, error) {
 	cursors, err := w.catalog.Cursors(cmd.Context(), j.Name)
 	if err != nil {

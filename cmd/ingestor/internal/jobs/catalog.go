@@ -85,17 +85,14 @@ func copyCatalog(ctx context.Context, a *session.Session, from, to string) error
 	if err != nil {
 		return err
 	}
-	rows, err := copied(a, func(told func(catalog.Copied)) (rows map[string]int64, err error) {
+	rows, err := copied(a, from, func(told func(catalog.Copied)) (rows map[string]int64, err error) {
 		err = catalog.Inspect(ctx, from, func(c *catalog.Catalog) (err error) {
 			rows, err = pgcatalog.Copy(ctx, c, to, told)
 			return err
 		})
 		return rows, err
 	})
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return console.Usage("--from: there is no catalog %s", from)
-	case err != nil:
+	if err != nil {
 		return err
 	}
 	return a.Print(copiedView{from, open.Shown(to), rows}, func(s *console.Sheet) {
@@ -108,23 +105,20 @@ func copyCatalog(ctx context.Context, a *session.Session, from, to string) error
 	})
 }
 
-// copyBack copies a database to a new file.
 func copyBack(ctx context.Context, a *session.Session, from, to string) error {
 	to, err := filepath.Abs(to)
 	if err != nil {
 		return err
 	}
-	rows, err := copied(a, func(told func(catalog.Copied)) (rows map[string]int64, err error) {
+	shown := open.Shown(from)
+	rows, err := copied(a, "in "+shown, func(told func(catalog.Copied)) (rows map[string]int64, err error) {
 		err = pgcatalog.Inspect(ctx, from, func(c *pgcatalog.Catalog) (err error) {
 			rows, err = catalog.Copy(ctx, c, to, told)
 			return err
 		})
 		return rows, err
 	})
-	shown := open.Shown(from)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return console.Usage("--from: there is no catalog in %s", shown)
 	case errors.Is(err, catalog.ErrHolds):
 		return fmt.Errorf("%w\nTo name a new file: ingestor catalog copy --from URL --to FILE", err)
 	case err != nil:
@@ -138,7 +132,7 @@ func copyBack(ctx context.Context, a *session.Session, from, to string) error {
 }
 
 // copied shows the progress of a copy, and gives its error an exit code.
-func copied(a *session.Session, do func(told func(catalog.Copied)) (map[string]int64, error)) (rows map[string]int64, err error) {
+func copied(a *session.Session, from string, do func(told func(catalog.Copied)) (map[string]int64, error)) (rows map[string]int64, err error) {
 	err = watching(a, func(tell func(ingest.Progress)) (err error) {
 		rows, err = do(func(p catalog.Copied) {
 			told := ingest.Progress{Job: "copy", Work: p.Table, Works: len(catalog.Tables), Pages: p.Left}
@@ -150,21 +144,21 @@ func copied(a *session.Session, do func(told func(catalog.Copied)) (map[string]i
 		return err
 	})
 	switch {
-	case err == nil, errors.Is(err, fs.ErrNotExist):
-		return rows, err
+	case err == nil:
+		return rows, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, console.Usage("--from: there is no catalog %s", from)
 	case errors.Is(err, catalog.ErrHolds):
 		return nil, console.Config(err)
 	}
 	return nil, session.UnopenedDatabase(err)
 }
 
-// writeCopied says how much was copied.
 func writeCopied(s *console.Sheet, from string, rows map[string]int64) {
 	s.Line("Copied %s: %s videos, %s channels, %s cursors, %s runs.", from,
 		view.Number(rows["videos"]), view.Number(rows["channels"]), view.Number(rows["cursors"]), view.Number(rows["runs"]))
 }
 
-// withoutPassword returns a URL without its password.
 func withoutPassword(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

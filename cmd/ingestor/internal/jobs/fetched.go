@@ -135,7 +135,6 @@ func views(v *catalog.Video) string {
 	return view.Number(*v.Statistics.Views)
 }
 
-// searchFlags are the flags of ingestor search.
 type searchFlags struct {
 	region, since, cursor string
 	limit                 int

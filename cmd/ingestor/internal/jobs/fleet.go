@@ -78,7 +78,6 @@ func joinFleet(a *session.Session, w *works, jobs []*ingest.Job, done func(*inge
 // fleetTiming is set by the linker, and only in tests of a fleet: its times, in JSON.
 var fleetTiming = "{}"
 
-// timing returns the times of a fleet.
 func timing() (t fleet.Timing) {
 	if err := json.Unmarshal([]byte(fleetTiming), &t); err != nil {
 		panic(err) // the linker set it
@@ -163,7 +162,6 @@ A fleet needs the setting database. docs/fleet.md describes how to move to one.`
 	return cmd
 }
 
-// writeFleet prints what needs attention, and the tables of a fleet.
 func writeFleet(s *console.Sheet, status *fleet.Status, all bool) {
 	for _, f := range status.Findings {
 		s.Line("%s", f.Text)
@@ -186,7 +184,6 @@ func writeFleet(s *console.Sheet, status *fleet.Status, all bool) {
 	}
 }
 
-// withFleet opens the board of the fleet, and calls f.
 func withFleet(a *session.Session, cmd *cobra.Command, f func(context.Context, *fleet.Board) error) error {
 	s, err := a.Settings(cmd.Flags())
 	if err != nil {
@@ -236,12 +233,8 @@ func fleetJobs(ctx context.Context, a *session.Session, b *fleet.Board, name str
 			all = append(all, is)
 		}
 	}
-	paused, err := b.Paused(ctx, status.Units)
-	if err != nil {
-		return nil, err
-	}
 	for i := range all {
-		all[i].Paused = paused[[2]string{all[i].Account, all[i].Job}]
+		all[i].Paused = status.Paused(all[i].Account, all[i].Job)
 	}
 	if name == "" {
 		return all, nil

@@ -23,7 +23,6 @@ import (
 	"github.com/headroom-quota/headroom/quota/open"
 )
 
-// planFlags are the flags of ingestor plan.
 type planFlags struct {
 	days int
 	from string
@@ -145,7 +144,6 @@ func tellDays(a *session.Session, o *plan.Options) (end func()) {
 	return func() { fmt.Fprint(a.Stderr, clear) }
 }
 
-// writePlan writes a plan for people.
 func writePlan(s *console.Sheet, p *plan.Plan) {
 	s.Line("%s", s.In(console.Faint, fmt.Sprintf("%s to %s, %d runs, %s calls", console.Stamp(p.From), console.Stamp(p.Until), p.Runs, view.Number(p.Calls))))
 	poolDays(s, p)
@@ -192,7 +190,6 @@ func numberOrBlank(n int64) string {
 	return view.Number(n)
 }
 
-// whether says whether the plan fits.
 func whether(s *console.Sheet, p *plan.Plan) {
 	switch f := p.First; {
 	case p.Impossible != "": // the error of the command says so

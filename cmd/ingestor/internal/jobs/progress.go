@@ -25,7 +25,6 @@ import (
 //   - Elsewhere the log gets a line every few seconds, if anything has changed.
 //   - With --quiet there is no progress.
 
-// progress shows how far runs have got.
 type progress interface {
 	tell(ingest.Progress)
 	close()
@@ -34,7 +33,6 @@ type progress interface {
 // lineEvery is the interval between log lines where there are no bars.
 const lineEvery = 5 * time.Second
 
-// watch starts to show progress.
 func watch(a *session.Session) progress {
 	switch {
 	case a.Quiet:
@@ -220,7 +218,6 @@ func (b *bars) find(name string, total int, of string) *bar {
 	return made
 }
 
-// step moves a bar by one.
 func (b *bar) step(units int64) {
 	b.say(units, "")
 	b.Increment()
@@ -232,7 +229,6 @@ func (b *bar) say(units int64, state string) {
 	b.units, b.state = units, state
 }
 
-// tail returns the text after a bar.
 func (b *bar) tail() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -47,7 +47,6 @@ type regionView struct {
 	Error   string        `json:"error,omitempty"`
 }
 
-// summary returns the result of a run, by region.
 func summary(j *ingest.Job, rep *ingest.Report, err error, now time.Time) *RunView {
 	r := &RunView{Job: j.Name, Regions: []regionView{}}
 	due := j.Schedule().Next(now)
@@ -150,7 +149,6 @@ func showRuns(a *session.Session, all []*RunView) error {
 	return a.Print(nil, func(s *console.Sheet) { regionTable(s, all) })
 }
 
-// regionTable has a row for each region of runs.
 func regionTable(s *console.Sheet, all []*RunView) {
 	var rows [][]string
 	for _, r := range all {

@@ -28,7 +28,6 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// runFlags are the flags of ingestor run.
 type runFlags struct {
 	once    bool
 	due     bool
@@ -105,13 +104,11 @@ type begins struct {
 	pings *notify.Pinger
 }
 
-// Run implements [ingest.Tracer].
 func (b begins) Run(ctx context.Context, j *ingest.Job, scheduled time.Time) (context.Context, func(*ingest.Report)) {
 	b.pings.Begin(j.Name)
 	return b.Traces.Run(ctx, j, scheduled)
 }
 
-// run makes a run of a job.
 func (w *works) run(ctx context.Context, j *ingest.Job, why ingest.Occasion) (*ingest.Report, error) {
 	if w.fleet != nil {
 		rep, err := w.fleet.Once(ctx, j, why)
@@ -123,7 +120,6 @@ func (w *works) run(ctx context.Context, j *ingest.Job, why ingest.Occasion) (*i
 	return w.runner.Run(ctx, j, why)
 }
 
-// openWorks opens everything that runs need.
 func openWorks(ctx context.Context, a *session.Session, s *settings.Settings, done *console.Closers, progress func(ingest.Progress)) (*works, error) {
 	w := &works{settings: s, log: a.Log, clock: a.Clock, pings: notify.NewPinger(a.Log)}
 	deaf := context.AfterFunc(ctx, func() {
@@ -335,7 +331,6 @@ func leave(a *session.Session, w *works, file metricsFile, all []*RunView) error
 	return nil
 }
 
-// upperCase returns regions in capital letters.
 func upperCase(regions []string) []string {
 	all := slices.Clone(regions)
 	for i, region := range all {
@@ -380,13 +375,7 @@ func choose(s *settings.Settings, f *runFlags) ([]*ingest.Job, error) {
 
 // regionsOf returns the named regions that the job has.
 func regionsOf(j *ingest.Job, asked []string) []string {
-	var all []string
-	for _, region := range asked {
-		if slices.Contains(j.Regions, region) {
-			all = append(all, region)
-		}
-	}
-	return all
+	return slices.DeleteFunc(slices.Clone(asked), func(region string) bool { return !slices.Contains(j.Regions, region) })
 }
 
 // runOnce makes one run of each job. Deferred work comes first, for all jobs.

@@ -169,7 +169,6 @@ func listenHere(address string) (net.Listener, error) {
 	return l, nil
 }
 
-// countsPath is the path of the counts.
 const countsPath = "/__counts"
 
 // sandboxHandler is a simulator, or what is in front of it, and its counts.
@@ -212,7 +211,6 @@ endpoint: http://%[1]s
 	return showCounts(a, sim)
 }
 
-// showCounts writes the counts of the simulator.
 func showCounts(a *session.Session, sim *youtubesim.Sim) error {
 	all := append(youtubesim.Counts{}, sim.Counts()...)
 	return a.Print(all, func(s *console.Sheet) {
@@ -405,7 +403,6 @@ type relay struct{ display func(ingest.Progress) }
 
 func (r *relay) tell(p ingest.Progress) { r.display(p) }
 
-// title prints the title of a section.
 func title(a *session.Session, text string) {
 	s := console.NewSheet(a.Stdout)
 	fmt.Fprintf(a.Stdout, "\n%s\n", s.In(console.Bold, text))

@@ -92,7 +92,6 @@ func unlessShared(ledger, host string) string {
 	return host
 }
 
-// sources are what metrics and notices are made of.
 func (w *works) sources() view.Sources {
 	src := view.Sources{Ledger: w.ledger, Catalog: w.catalog, Runner: w.runner, Jobs: w.settings.List()}
 	if w.board != nil { // else src.Fleet would not be nil
@@ -119,7 +118,6 @@ func (m metricsFile) check() error {
 	return nil
 }
 
-// write replaces the file.
 func (m metricsFile) write(w *works) error {
 	if m == "" {
 		return nil

@@ -2,7 +2,12 @@
 
 package sqlitefile
 
-import "os"
+import (
+	"os"
+)
+
+// holders says how to find the processes that may be writing to the file at path.
+func holders(path string) string { return "look with: lsof " + path }
 
 // FileID identifies a file independently of its name.
 type FileID struct{ info os.FileInfo }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/pagestore"
 )
 
 var _ quota.LimitKeeper = (*Store)(nil)
@@ -66,4 +67,42 @@ func (s *Store) limits(ctx context.Context, query string, args []driver.Value, e
 
 func limitOf(r sqlitefile.Row) quota.KeyLimit {
 	return quota.KeyLimit{Family: r.Text(0), Key: r.Text(1), Quota: r.Int(2), By: r.Text(3), Reason: r.Text(4), At: r.Time(5), Version: r.Int(6)}
+}
+
+var _ quota.NoteKeeper = (*Store)(nil)
+
+// SwapNote implements [quota.NoteKeeper].
+func (s *Store) SwapNote(ctx context.Context, name string, version int64, text string) (n quota.Note, swapped bool, err error) {
+	if err := s.ready(ctx); err != nil {
+		return n, false, err
+	}
+	if err := quota.CheckNote(name, version, text); err != nil {
+		return n, false, err
+	}
+	find := func(t *tx) error {
+		r, err := t.one("note_find", name)
+		if err == nil {
+			n = quota.Note{Text: r.Text(0), Version: r.Int(1), Now: t.now.UTC()}
+		}
+		return err
+	}
+	if version < 0 { // without waiting for those who write
+		t, err := s.file.view(ctx)
+		if err == nil {
+			err = t.End(find(t))
+		}
+		return n, false, err
+	}
+	err = s.Beside(ctx, func(of pagestore.Tx) error {
+		t := of.(*tx)
+		if err := find(t); err != nil {
+			return err
+		}
+		if swapped = n.Version == version; !swapped {
+			return nil
+		}
+		n.Text, n.Version = text, version+1
+		return t.exec("note_put", name, text, n.Version)
+	})
+	return n, swapped && err == nil, err
 }

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/lease"
+	"github.com/redis/go-redis/v9"
 )
 
 // Limits of keys of families that are set while programs run are in three keys of one slot,
@@ -115,7 +115,6 @@ func (s *Store) KeyLimit(ctx context.Context, family, key string) (*quota.KeyLim
 // limitField returns the field of a limit. The names of families have no slash.
 func limitField(family, key string) string { return family + "/" + key }
 
-// limitOf reads a limit.
 func limitOf(name, text string) (l quota.KeyLimit, err error) {
 	var kept storedLimit
 	first, rest, _ := strings.Cut(text, " ")
@@ -133,4 +132,68 @@ func limitOf(name, text string) (l quota.KeyLimit, err error) {
 	l.Family, l.Key, _ = strings.Cut(name, "/")
 	l.Quota, l.By, l.Reason, l.At = kept.Quota, kept.Who, kept.Why, time.UnixMicro(made).UTC()
 	return l, nil
+}
+
+// Notes are in the hash prefix{notes}, by their names. They never expire.
+
+var _ quota.NoteKeeper = (*Store)(nil)
+
+// SwapNote implements [quota.NoteKeeper].
+func (s *Store) SwapNote(ctx context.Context, name string, version int64, text string) (n quota.Note, swapped bool, err error) {
+	if err := s.ready(ctx); err != nil {
+		return n, false, err
+	}
+	if err := quota.CheckNote(name, version, text); err != nil {
+		return n, false, err
+	}
+	reply, err := s.eval(ctx, s.scripts.noteSwap, []string{s.prefix + "{notes}"}, []any{name, version, text})
+	if err != nil {
+		return n, false, err
+	}
+	if len(reply) != 3 {
+		return n, false, fmt.Errorf("write a note: redis answered %v", reply)
+	}
+	first, body, _ := strings.Cut(fmt.Sprint(reply[1]), " ")
+	n.Text = body
+	if n.Version, err = strconv.ParseInt(first, 10, 64); err != nil {
+		return quota.Note{}, false, fmt.Errorf("read the note %s: %w", name, err)
+	}
+	now, err := strconv.ParseInt(fmt.Sprint(reply[2]), 10, 64)
+	n.Now = time.UnixMicro(now).UTC()
+	return n, fmt.Sprint(reply[0]) == "1", err
+}
+
+var _ lease.Server = (*Store)(nil)
+
+// TakeLease gives the lease of a name to a holder for a time, by the server's clock. The
+// token is above all that were given before. If another has it, the error is a
+// [lease.ErrHeld], and says who has it and until when. [lease.Shared] locks with it.
+func (s *Store) TakeLease(ctx context.Context, name, holder string, life time.Duration) (token int64, err error) {
+	if err := s.ready(ctx); err != nil {
+		return 0, err
+	}
+	reply, err := s.eval(ctx, s.scripts.leaseTake, []string{leaseKey(s.prefix, name)}, []any{holder, life.Microseconds()})
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("lease %s: %w: %w", name, quota.ErrOutage, err)
+	case len(reply) < 2:
+		return 0, fmt.Errorf("lease %s: redis answered %v", name, reply)
+	case integer(reply[0]) == 0 && len(reply) > 2:
+		until := time.UnixMicro(integer(reply[2])).UTC().Format(time.TimeOnly)
+		return 0, fmt.Errorf("%w: %s is held by %v, until %s UTC at the latest if it has died", lease.ErrHeld, name, reply[1], until)
+	}
+	return strconv.ParseInt(fmt.Sprint(reply[1]), 10, 64) // a script of ours wrote it
+}
+
+// KeepLease prolongs a lease from now on, or gives it back if life is 0. It reports
+// whether the lease was still held under this token.
+func (s *Store) KeepLease(ctx context.Context, name string, token int64, life time.Duration) (held bool, err error) {
+	if err := s.ready(ctx); err != nil {
+		return false, err
+	}
+	reply, err := s.eval(ctx, s.scripts.leaseKeep, []string{leaseKey(s.prefix, name)}, []any{token, life.Microseconds()})
+	if err != nil {
+		return false, err
+	}
+	return integer(reply[0]) == 1, nil
 }

@@ -1,17 +1,15 @@
-package catalog
+// Package dump writes what a catalog holds as text, so that tests can compare catalogs.
+package dump
 
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"strings"
 )
 
-// DumpOptions are the options of [Engine.Dump]; nil is valid.
-type DumpOptions struct {
-	// Times adds the times at which data was fetched. Without them a dump does not
-	// depend on when the data was fetched, or in which order.
-	Times bool
+// Catalog is a catalog in any home.
+type Catalog interface {
+	Values(ctx context.Context, columns int, do func([]any) error, query string, args ...any) error
 }
 
 // dumps are the tables of a dump. It leaves out row numbers, fences and the history of
@@ -44,23 +42,23 @@ var dumps = []struct{ name, columns, times, from string }{
 	},
 }
 
-// Dump writes the contents of the catalog as lines of JSON, in a fixed order. Equal dumps
-// mean equal contents, also in different homes.
-func (e *Engine) Dump(ctx context.Context, w io.Writer, o *DumpOptions) error {
-	out := json.NewEncoder(w)
-	return e.home.View(ctx, func(read Read) error {
-		for _, d := range dumps {
-			columns := d.columns
-			if o != nil && o.Times {
-				columns += ", " + d.times
-			}
-			err := values(read, strings.Count(columns, ",")+1, func(row []any) error {
-				return out.Encode(append([]any{d.name}, row...))
-			}, "SELECT "+columns+" FROM "+d.from)
-			if err != nil {
-				return err
-			}
+// Text returns the contents of a catalog as lines of JSON, in a fixed order. Equal texts mean equal
+// contents, also in different homes. With times, it has the times at which data was fetched.
+// Without them it does not depend on when the data was fetched, or in which order.
+func Text(ctx context.Context, c Catalog, times bool) (string, error) {
+	var b strings.Builder
+	out := json.NewEncoder(&b)
+	for _, d := range dumps {
+		columns := d.columns
+		if times {
+			columns += ", " + d.times
 		}
-		return nil
-	})
+		err := c.Values(ctx, strings.Count(columns, ",")+1, func(row []any) error {
+			return out.Encode(append([]any{d.name}, row...))
+		}, "SELECT "+columns+" FROM "+d.from)
+		if err != nil {
+			return "", err
+		}
+	}
+	return b.String(), nil
 }

@@ -42,7 +42,6 @@ const (
 	KeptActions  = 1000
 )
 
-// firstDay returns the first day that SaveDays keeps.
 func firstDay(now time.Time) string {
 	return now.UTC().AddDate(0, 0, -KeptDays).Format(time.DateOnly)
 }
@@ -97,4 +96,51 @@ func (e *Engine) Note(ctx context.Context, a *Action) error {
 // Actions returns what people did, the latest first.
 func (e *Engine) Actions(ctx context.Context, limit int) ([]Action, error) {
 	return list(ctx, e, func(a *Action) []any { return []any{&a.At, &a.Who, &a.What, &a.Target, &a.Detail} }, "actions_find", limit)
+}
+
+// ChargeTo records the address of the ledger that runs are charged to from now on. It
+// returns when runs were first charged to that ledger. This is now if the address is new,
+// or if forget says that earlier spend no longer matters.
+func (e *Engine) ChargeTo(ctx context.Context, address string, forget bool) (since time.Time, err error) {
+	var last string
+	var at time.Time
+	err = e.home.Change(ctx, func(b Batch) {
+		last, at = "", time.Time{}
+		b.Query(func(scan Scan) error { return scan(&last, &at) }, "ledger_find")
+	}, func(tx Tx) error {
+		if since = at; last != address || at.IsZero() || forget {
+			since = tx.Now
+			tx.Exec("ledger_save", address, tx.Now)
+		}
+		return nil
+	})
+	return since, e.home.Fault("note the ledger in", err)
+}
+
+// Spent returns the units that runs have spent, by job. It counts runs that began at or
+// after since.
+func (e *Engine) Spent(ctx context.Context, since time.Time) (map[string]int64, error) {
+	all := map[string]int64{}
+	err := e.each(ctx, func(scan Scan) error {
+		var job string
+		var units int64
+		err := scan(&job, &units)
+		all[job] = units
+		return err
+	}, "spent", since)
+	return all, err
+}
+
+// Slate returns a text that processes share, and its version; it is empty, of version 0, before
+// anybody wrote it.
+func (e *Engine) Slate(ctx context.Context, name string) (text string, version int64, err error) {
+	err = e.each(ctx, func(scan Scan) error { return scan(&text, &version) }, "slate_get", name)
+	return text, version, err
+}
+
+// SetSlate writes a text that processes share, unless another has written since this version was read.
+func (e *Engine) SetSlate(ctx context.Context, name, text string, version int64) (written bool, err error) {
+	n := 0
+	err = e.write(ctx, "write "+name+" in", func(tx Tx) { tx.Count(&n, "slate_set", name, text, version) })
+	return n == 1, err
 }
