@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/headroom-quota/headroom/internal/pattern"
 	windows "github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -179,13 +179,13 @@ func (u *upstream) noteOnce(text string) {
 	}
 }
 
-var limitExtension = regexp.MustCompile(`(?i)^x-.*(rate-?limit|throttl|quota)`)
+var limitExtension = pattern.Of(`(?i)^x-.*(rate-?limit|throttl|quota)`)
 
 // extensions reads limits in extensions, whose forms differ: a number and a window under any of
 // the usual names.
 func (u *upstream) extensions(at node, from, where string) {
 	for _, name := range at.keys() {
-		if !limitExtension.MatchString(name) {
+		if !limitExtension().MatchString(name) {
 			continue
 		}
 		var l limit

@@ -3,13 +3,13 @@ package ledger
 import (
 	"math"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/headroom-quota/headroom/internal/boundary"
+	"github.com/headroom-quota/headroom/internal/pattern"
 )
 
 // The headers that limiters send, by what they say. The standard's drafts come first.
@@ -91,13 +91,13 @@ func resets(h http.Header, name string, now time.Time) (all []time.Time) {
 // item is a member of a list, with its parameters. Its own value has the name "".
 type item map[string]string
 
-var tokens = regexp.MustCompile(`[,;]|(?:"[^"]*"|[^",;])+`)
+var tokens = pattern.Of(`[,;]|(?:"[^"]*"|[^",;])+`)
 
 // items reads a header in any of its forms: 100, 100;w=60, "default";q=100;w=60, or
 // limit=100, remaining=3.
 func items(h http.Header, name string) []item {
 	all := []item{{}}
-	for _, token := range tokens.FindAllString(strings.Join(h.Values(name), ","), -1) {
+	for _, token := range tokens().FindAllString(strings.Join(h.Values(name), ","), -1) {
 		switch token {
 		case ",":
 			all = append(all, item{})

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/internal/pattern"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -80,7 +80,7 @@ func newTarget(text string, f *judgeFlags, clock bounded) (*target, error) {
 	}
 	for _, line := range f.headers {
 		name, value, _ := strings.Cut(line, ":")
-		if value = strings.TrimSpace(value); !headerName.MatchString(name) || value == "" || strings.ContainsAny(value, "\r\n\x00") {
+		if value = strings.TrimSpace(value); !headerName().MatchString(name) || value == "" || strings.ContainsAny(value, "\r\n\x00") {
 			return nil, console.Usage("a --header is not a name, a colon and a value\nFor example: --header \"Authorization: Bearer $TOKEN\"") // it may be a secret
 		}
 		t.secrets = append(t.secrets, value, "xxxxx")
@@ -108,7 +108,7 @@ func newTarget(text string, f *judgeFlags, clock bounded) (*target, error) {
 // callTimeout bounds one call.
 const callTimeout = 10 * time.Second
 
-var headerName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+var headerName = pattern.Of(`^[A-Za-z0-9_-]+$`)
 
 func loopback(host string) bool {
 	at, err := netip.ParseAddr(host)
