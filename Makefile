@@ -51,7 +51,7 @@ test: ## run all tests with reduced counts; installs the commands that it NEEDs 
 # tests of processes find that others were too slow. Without -v, go test would not say that the
 # clients of npm are not tested.
 test-main:
-	go test $(VET) -p 3 -timeout $(TIMEOUT) -skip '^TestNodeClients$$' work
+	go test $(VET) -p 3 -timeout $(TIMEOUT) -skip '^TestNodeClients$$' $(LONG) work
 
 test-others:
 	cd bench && go test $(VET) -timeout $(TIMEOUT) ./...

@@ -34,6 +34,7 @@ func TestConfigFaults(t *testing.T) {
 		{"misfire", trending(func(j *Job) { j.Misfire = "twice" }), "jobs.charts.misfire", "skip or once"},
 		{"retention by the week", Config{Jobs: map[string]Job{"old": {Kind: Retention, Cron: "@weekly"}}}, "jobs.old.schedule", "once a day at least"},
 		{"retention on weekdays", Config{Jobs: map[string]Job{"old": {Kind: Retention, Cron: "0 3 * * 1-5"}}}, "jobs.old.schedule", "once a day at least"},
+		{"retention every other day", Config{Jobs: map[string]Job{"old": {Kind: Retention, Cron: "0 3 */2 * *"}}}, "jobs.old.schedule", "once a day at least"},
 		{"workers", Config{Workers: 1000, Jobs: map[string]Job{"a": {Kind: Trending, Cron: "@daily"}}}, "workers", "1 to 64"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

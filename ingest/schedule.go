@@ -134,7 +134,14 @@ func (s Schedule) Last(t time.Time) (last time.Time) {
 // longestDay is the length of a day on which the clock falls back.
 const longestDay = 25 * time.Hour
 
+// star is the bit that package cron sets in a field of *.
+const star = 1 << 63
+
+// skipsDays reports whether the schedule skips a day of the year.
 func (s Schedule) skipsDays() bool {
+	if f, is := s.fields.(*cron.SpecSchedule); is && f.Dom&f.Month&f.Dow&star != 0 {
+		return false // without a look at each hour of a year, at each start of the program
+	}
 	at := s.Next(time.Unix(0, 0))
 	for end := at.AddDate(1, 0, 0); at.Before(end); {
 		next := s.Next(at)

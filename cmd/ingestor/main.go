@@ -12,6 +12,7 @@ import (
 	"strings"
 	_ "time/tzdata"
 
+	_ "github.com/headroom-quota/headroom/cmd/ingestor/internal/collect" // puts the first collection of garbage off
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/ledger"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"

@@ -578,3 +578,19 @@ func get(t *testing.T, url string) string {
 	}
 	return string(body)
 }
+
+// TestACommandCollectsNoGarbage: it ends before its heap is large enough. Go says in a trace
+// whether it collected.
+func TestACommandCollectsNoGarbage(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t, 1000, "")
+	for _, tt := range []struct {
+		env       []string
+		collected bool
+	}{{nil, false}, {[]string{"GOGC=20"}, true}} {
+		f.env = append(tt.env, "GODEBUG=gctrace=1")
+		if r := f.run("quota"); r.code != console.ExitDone || strings.Contains(r.stderr, "gc 1 @") != tt.collected {
+			t.Errorf("with %v, quota left with %d:\n%s", tt.env, r.code, r.stderr)
+		}
+	}
+}

@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,6 +26,8 @@ import (
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) != "ingestor" {
 		signals.Release() // Ctrl-C ends the tests
+		// The scripts mostly wait, so more of them can run at once than there are processors.
+		_ = flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0))))
 	}
 	testscript.Main(m, map[string]func(){
 		"ingestor": main,

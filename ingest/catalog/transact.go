@@ -8,8 +8,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest/catalog/words"
@@ -171,26 +171,17 @@ func read() map[string]string {
 	return all
 }
 
-// SQLite has no schemas, arrays, casts to a type of PostgreSQL, and locks of rows.
-var dialect = []struct {
-	postgres *regexp.Regexp
-	sqlite   string
-}{
-	{regexp.MustCompile(`headroom_catalog\.`), ""},
-	{regexp.MustCompile(`= ANY\(\$(\d+)::\w+\[\]\)`), "IN (SELECT value FROM json_each(?$1))"},
-	{regexp.MustCompile(`\$(\d+)`), "?$1"},
-	{regexp.MustCompile(`::\w+`), ""},
-	{regexp.MustCompile(` FOR (NO KEY UPDATE|UPDATE|SHARE)( SKIP LOCKED)?`), ""},
-	{regexp.MustCompile(` COLLATE "C"`), ""},
-	{regexp.MustCompile(`\bgreatest\(`), "max("},
-}
-
-func translated(text string) string {
-	for _, d := range dialect {
-		text = d.postgres.ReplaceAllString(text, d.sqlite)
-	}
-	return text
-}
+// translated returns a statement in the words of SQLite, which has no schemas, arrays, casts to a
+// type of PostgreSQL, and locks of rows.
+var translated = strings.NewReplacer(
+	"headroom_catalog.", "",
+	"= ANY($", "IN (SELECT value FROM json_each(?", "::bigint[])", "))", "::text[])", "))",
+	"$", "?",
+	"::bigint", "", "::boolean", "", "::integer", "", "::text", "",
+	" FOR NO KEY UPDATE", "", " FOR UPDATE", "", " FOR SHARE", "", " SKIP LOCKED", "",
+	` COLLATE "C"`, "",
+	"greatest(", "max(",
+).Replace
 
 // change runs a transaction that writes. It fails if another version of the program has
 // rebuilt the index since the file was opened.

@@ -10,11 +10,12 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
 	"google.golang.org/api/googleapi"
+
+	"github.com/headroom-quota/headroom/internal/pattern"
 )
 
 // ErrPageToken says that the page token of the cursor has expired, or that its list is
@@ -165,9 +166,9 @@ func reset(err error) bool {
 }
 
 // keys matches API keys. The upstream repeats a suspended key in its message.
-var keys = regexp.MustCompile(`(api_key:|key=)[^\s'"&]+|AIza[\w-]{20,}`)
+var keys = pattern.Of(`(api_key:|key=)[^\s'"&]+|AIza[\w-]{20,}`)
 
-func redact(s string) string { return keys.ReplaceAllString(s, "${1}[redacted]") }
+func redact(s string) string { return keys().ReplaceAllString(s, "${1}[redacted]") }
 
 // excerpt shortens a message, and puts it on one line.
 func excerpt(s string) string {

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"context"
 	"net/http"
-	"regexp"
 	"strconv"
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/internal/pattern"
 	sdk "google.golang.org/api/youtube/v3"
 )
 
@@ -91,13 +91,13 @@ func parseTime(s string) time.Time {
 }
 
 // iso8601 matches a duration. With more digits it could overflow.
-var iso8601 = regexp.MustCompile(`^P(?:(\d{1,4})W)?(?:(\d{1,4})D)?(?:T(?:(\d{1,5})H)?(?:(\d{1,6})M)?(?:(\d{1,8})S)?)?$`)
+var iso8601 = pattern.Of(`^P(?:(\d{1,4})W)?(?:(\d{1,4})D)?(?:T(?:(\d{1,5})H)?(?:(\d{1,6})M)?(?:(\d{1,8})S)?)?$`)
 
 // parseDuration parses a duration such as P1DT2H3M4S. It returns 0 for P0D, and for any other
 // text.
 func parseDuration(s string) (d time.Duration) {
 	const day = 24 * time.Hour
-	m := iso8601.FindStringSubmatch(s)
+	m := iso8601().FindStringSubmatch(s)
 	if m == nil {
 		return 0
 	}

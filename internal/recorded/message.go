@@ -9,12 +9,12 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/headroom-quota/headroom/internal/content"
+	"github.com/headroom-quota/headroom/internal/pattern"
 	"github.com/headroom-quota/headroom/quota/book"
 )
 
@@ -33,14 +33,14 @@ var (
 )
 
 var (
-	requestLine = regexp.MustCompile(`^[A-Z]+ \S+( HTTP/[0-9.]+)?$`)
-	statusLine  = regexp.MustCompile(`^HTTP/[0-9.]+ ([1-9][0-9]{2})( .*)?$`)
-	stream      = regexp.MustCompile(`^(data|event|id|retry)?:`) // how server-sent events begin
+	requestLine = pattern.Of(`^[A-Z]+ \S+( HTTP/[0-9.]+)?$`)
+	statusLine  = pattern.Of(`^HTTP/[0-9.]+ ([1-9][0-9]{2})( .*)?$`)
+	stream      = pattern.Of(`^(data|event|id|retry)?:`) // how server-sent events begin
 )
 
 // ReadRequest reads a raw HTTP request, or the body of one.
 func ReadRequest(text []byte) (*Message, error) {
-	if first, _ := line(text); !requestLine.MatchString(first) {
+	if first, _ := line(text); !requestLine().MatchString(first) {
 		return bodyOnly(text, false)
 	}
 	return read(text)
@@ -49,14 +49,14 @@ func ReadRequest(text []byte) (*Message, error) {
 // ReadAnswer reads an answer as curl -i prints it, or the body of one. Of several answers,
 // as curl -i -L prints them, it reads the last.
 func ReadAnswer(text []byte) (*Message, error) {
-	if first, _ := line(text); !statusLine.MatchString(first) {
+	if first, _ := line(text); !statusLine().MatchString(first) {
 		return bodyOnly(text, true)
 	}
 	m, err := read(text)
 	if err != nil {
 		return nil, err
 	}
-	if next, _ := line(m.Body); statusLine.MatchString(next) { // behind 100 Continue, a proxy or a redirect
+	if next, _ := line(m.Body); statusLine().MatchString(next) { // behind 100 Continue, a proxy or a redirect
 		return ReadAnswer(m.Body)
 	}
 	m.plain()
@@ -72,7 +72,7 @@ func bodyOnly(text []byte, answer bool) (*Message, error) {
 		return nil, ErrEmpty
 	case json.Valid(body):
 		return onlyBody("application/json", body), nil
-	case answer && stream.MatchString(first):
+	case answer && stream().MatchString(first):
 		return onlyBody("text/event-stream", append(body, "\n\n"...)), nil
 	case answer && json.Valid([]byte(first)):
 		return onlyBody("application/x-ndjson", body), nil
@@ -128,7 +128,7 @@ func (m *Message) plain() {
 
 // Status returns the status of an answer: 200 if only its body was recorded.
 func (m *Message) Status() int {
-	if parts := statusLine.FindStringSubmatch(m.First); parts != nil {
+	if parts := statusLine().FindStringSubmatch(m.First); parts != nil {
 		status, _ := strconv.Atoi(parts[1])
 		return status
 	}

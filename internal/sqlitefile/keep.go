@@ -8,10 +8,11 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/headroom-quota/headroom/internal/pattern"
 )
 
 // ErrNoRoom says that the disk has no room for a copy of a file whose schema is to change.
@@ -22,14 +23,14 @@ var free = Room
 
 // copyName is the end of the name of a copy: its schema, and when the file was last written, or
 // part while it is made.
-var copyName = regexp.MustCompile(`\.schema-\d+\.(\d{8}T\d{6}Z|part)$`)
+var copyName = pattern.Of(`\.schema-\d+\.(\d{8}T\d{6}Z|part)$`)
 
 // keep copies the file at path if it has an older schema than this program's, and returns where
 // the copy is, or "". It makes no copy of a copy. The caller is in the transaction in which it then calls migrate, so
 // no other process changes the file meanwhile, or copies it too.
 func (k *Kind) keep(ctx context.Context, path string, s *Session) (kept string, err error) {
 	m, err := k.read(s)
-	if err != nil || !k.older(m) || copyName.MatchString(path) {
+	if err != nil || !k.older(m) || copyName().MatchString(path) {
 		return "", err
 	}
 	if path, err = filepath.EvalSymlinks(path); err != nil {
@@ -60,7 +61,7 @@ func Kept(path string) (all []string, err error) {
 	}
 	files, err := os.ReadDir(filepath.Dir(path))
 	for _, f := range files {
-		if end, ours := strings.CutPrefix(f.Name(), filepath.Base(path)); ours && end != "" && copyName.FindString(end) == end {
+		if end, ours := strings.CutPrefix(f.Name(), filepath.Base(path)); ours && end != "" && copyName().FindString(end) == end {
 			all = append(all, filepath.Join(filepath.Dir(path), f.Name()))
 		}
 	}

@@ -2,10 +2,10 @@ package journal
 
 import (
 	"context"
-	"regexp"
 	"strings"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/pattern"
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/storekit"
@@ -73,10 +73,10 @@ func oldBirths(tx *sqlitefile.Session) (map[quota.Pool]storekit.Birth, error) {
 }
 
 // A page was remembered by its key in Redis: headroom:{youtube/default}:page:units.
-var pageName = regexp.MustCompile(`\{([^/}]+)/([^/}]+)\}:page:(.+)$`)
+var pageName = pattern.Of(`\{([^/}]+)/([^/}]+)\}:page:(.+)$`)
 
 func oldPage(key string) (quota.Pool, bool) {
-	m := pageName.FindStringSubmatch(key)
+	m := pageName().FindStringSubmatch(key)
 	if m == nil {
 		return quota.Pool{}, false
 	}

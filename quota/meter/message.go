@@ -5,11 +5,12 @@ import (
 	"html"
 	"mime"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/headroom-quota/headroom/internal/pattern"
 )
 
 // mostSaid is the maximum length of a kept message, in bytes. A block's reason has the
@@ -45,17 +46,17 @@ func messageOf(texts map[string]string) string {
 }
 
 var (
-	tag = regexp.MustCompile(`</?([a-zA-Z][a-zA-Z0-9]*)[^<>]*>|<!--.*?-->`)
+	tag = pattern.Of(`</?([a-zA-Z][a-zA-Z0-9]*)[^<>]*>|<!--.*?-->`)
 	// inline matches tags that do not separate words.
-	inline = regexp.MustCompile(`^</?(?i:a|b|i|u|em|strong|code|span|tt|small)[\s/>]`)
+	inline = pattern.Of(`^</?(?i:a|b|i|u|em|strong|code|span|tt|small)[\s/>]`)
 	// keys matches keys in messages, such as the key of another caller.
-	keys = regexp.MustCompile(`(?i)\b((?:api[_-]?key|key|token)[=:])[^\s'"&,;)]+`)
+	keys = pattern.Of(`(?i)\b((?:api[_-]?key|key|token)[=:])[^\s'"&,;)]+`)
 )
 
 // line turns an upstream's text into one line of plain text.
 func line(text string, key hidden) string {
-	text = tag.ReplaceAllStringFunc(key.hide(text), func(tag string) string {
-		if inline.MatchString(tag) {
+	text = tag().ReplaceAllStringFunc(key.hide(text), func(tag string) string {
+		if inline().MatchString(tag) {
 			return ""
 		}
 		return " "
@@ -69,7 +70,7 @@ func line(text string, key hidden) string {
 		}
 		return r
 	}, strings.ToValidUTF8(html.UnescapeString(text), ""))
-	text = keys.ReplaceAllString(key.hide(strings.Join(strings.Fields(text), " ")), "${1}"+instead)
+	text = keys().ReplaceAllString(key.hide(strings.Join(strings.Fields(text), " ")), "${1}"+instead)
 	if len(text) <= mostSaid {
 		return text
 	}

@@ -2,13 +2,16 @@ package floors
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os/exec"
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -17,6 +20,7 @@ type listed struct {
 	ImportPath   string
 	Doc          string
 	Standard     bool
+	DepOnly      bool // it is not of the house
 	Imports      []string
 	TestImports  []string
 	XTestImports []string
@@ -32,34 +36,50 @@ func nameOf(path string) string {
 	return strings.TrimPrefix(path, module+"/")
 }
 
-// golist runs `go list -json` at the root of the tree.
-func golist(t *testing.T, args ...string) []listed {
-	t.Helper()
-	dec := json.NewDecoder(bytes.NewReader(gocmd(t, append([]string{"list", "-json"}, args...)...)))
-	var all []listed
-	for {
+// everything lists all packages of the house and those that they import, once for all tests. To
+// name the fields spares go list to find out which packages are stale.
+var everything = sync.OnceValues(func() (all []listed, err error) {
+	text, err := gocmd("list", "-deps", "-json=ImportPath,Doc,Standard,DepOnly,Imports,TestImports,XTestImports", "work")
+	dec := json.NewDecoder(bytes.NewReader(text))
+	for err == nil {
 		var p listed
-		switch err := dec.Decode(&p); {
-		case errors.Is(err, io.EOF):
-			return all
-		case err != nil:
-			t.Fatalf("go list: %v", err)
+		if err = dec.Decode(&p); err == nil {
+			all = append(all, p)
 		}
-		all = append(all, p)
 	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return all, err
+})
+
+// withDeps returns what everything lists.
+func withDeps(t *testing.T) []listed {
+	t.Helper()
+	all, err := everything()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	return all
 }
 
-func gocmd(t *testing.T, args ...string) []byte {
+// packages returns the packages of the house.
+func packages(t *testing.T) []listed {
 	t.Helper()
+	return slices.DeleteFunc(slices.Clone(withDeps(t)), func(p listed) bool { return p.DepOnly })
+}
+
+// gocmd runs the go command at the root of the tree.
+func gocmd(args ...string) ([]byte, error) {
 	cmd := exec.Command("go", args...)
 	cmd.Dir = root
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, &stderr)
+		err = fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, &stderr)
 	}
-	return out
+	return out, err
 }
 
 // under reports whether an import path is one of these, or below one.
@@ -89,7 +109,7 @@ func stairs(from, to string) string {
 }
 
 func TestArrowsPointDown(t *testing.T) {
-	for _, p := range golist(t, "work") {
+	for _, p := range packages(t) {
 		if floorOf(p.name()) < 0 {
 			t.Errorf("%s is on no floor: give it one in internal/testing/floors/house_test.go", p.name())
 			continue
@@ -106,16 +126,16 @@ func TestArrowsPointDown(t *testing.T) {
 }
 
 func TestQuotaKeepsToItself(t *testing.T) {
-	packages := map[string]listed{}
-	for _, p := range golist(t, "-deps", "work") {
-		packages[p.ImportPath] = p
+	known := map[string]listed{}
+	for _, p := range withDeps(t) {
+		known[p.ImportPath] = p
 	}
 	for name, may := range tenants {
 		seen := map[string]bool{}
 		var visit func(p listed)
 		visit = func(p listed) {
 			for _, path := range p.Imports {
-				switch dep := packages[path]; {
+				switch dep := known[path]; {
 				case dep.Standard || seen[path]:
 				case !under(path, may):
 					t.Errorf("%s imports %s; beside the standard library %s may use %s", p.name(), path, name, orElse(may, "nothing"))
@@ -125,12 +145,12 @@ func TestQuotaKeepsToItself(t *testing.T) {
 				}
 			}
 		}
-		visit(packages[module+"/"+name])
+		visit(known[module+"/"+name])
 	}
 }
 
 func TestDependenciesHaveOneDoor(t *testing.T) {
-	for _, p := range golist(t, "work") {
+	for _, p := range packages(t) {
 		if forTests(p.name()) {
 			continue
 		}
@@ -154,7 +174,7 @@ func keyTo(path string) (key string) {
 
 func TestOnlyOpenImportsEveryStore(t *testing.T) {
 	var all []string
-	for _, p := range golist(t, "work") {
+	for _, p := range packages(t) {
 		missing := slices.ContainsFunc(stores, func(store string) bool { return !slices.Contains(p.Imports, module+"/"+store) })
 		if !missing {
 			all = append(all, p.name())
@@ -166,7 +186,7 @@ func TestOnlyOpenImportsEveryStore(t *testing.T) {
 }
 
 func TestQuotaIsBlindToItsUsers(t *testing.T) {
-	for _, p := range golist(t, "work") {
+	for _, p := range packages(t) {
 		for name, unseen := range blind {
 			if !under(p.name(), []string{name}) {
 				continue
@@ -181,7 +201,7 @@ func TestQuotaIsBlindToItsUsers(t *testing.T) {
 }
 
 func TestEveryPackageSaysWhatItIs(t *testing.T) {
-	for _, p := range golist(t, "work") {
+	for _, p := range packages(t) {
 		if p.Doc == "" {
 			t.Errorf("%s has no package comment", p.name())
 		}
@@ -195,7 +215,8 @@ func TestModuleFiles(t *testing.T) {
 	}
 	for _, module := range modules {
 		file := path.Join(module, "go.mod")
-		if err := json.Unmarshal(gocmd(t, "mod", "edit", "-json", file), &mod); err != nil {
+		text, err := gocmd("mod", "edit", "-json", file)
+		if err := cmp.Or(err, json.Unmarshal(text, &mod)); err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range mod.Replace {

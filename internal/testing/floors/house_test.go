@@ -54,8 +54,8 @@ var house = [][]string{
 	{"quota/storetest"},
 	{"quota/storekit"},
 	{"quota"},
-	{"internal/content"},         // what a price book names in requests and answers
-	{"quota/book", "quota/pace", "quota/fair"}, // pace: learns a limit from refusals; fair: whose turn it is; time is an argument
+	{"internal/content"}, // what a price book names in requests and answers
+	{"quota/book", "quota/pace", "quota/fair"},                       // pace: learns a limit from refusals; fair: whose turn it is; time is an argument
 	{"quota/book/keys", "quota/book/builtin", "internal/strictyaml"}, // strictyaml: reads YAML that people write
 	{"quota/window"},
 	{"internal/testing/filetest"}, // the tests that every file of SQLite passes
@@ -64,7 +64,7 @@ var house = [][]string{
 	{"ingest/youtube/youtubesim", program + "testing/monitoringsim", "internal/testing/server"}, // upstreams: they know nothing of us
 	{program + "googlecount"}, // reads Google's own count, and knows no ledger
 	{"internal/redisclock", "internal/testing/redistest", "quota/pgstore/testing/pgtest", "internal/testing/childtest", "internal/testing/team"}, // for tests and simulations
-	{"internal/deadline", program + "signals", "internal/stretch", "internal/shell"},                                                             // signals: caught before large packages are set up
+	{"internal/deadline", program + "collect", program + "signals", "internal/stretch", "internal/shell", "internal/pattern"},                    // signals: caught before large packages are set up
 	{"internal/testing/floors", "internal/testing/taken", "internal/testing/ways"},
 	{"internal/testing/guides"},
 }

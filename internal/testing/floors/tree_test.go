@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -24,8 +25,19 @@ var texts = []string{".go", ".lua", ".md", ".mod", ".sh", ".sql", ".yaml", ".yml
 // not know what `go list` has read.
 func tree(t *testing.T) map[string][]byte {
 	t.Helper()
+	files, err := readTree()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 {
+		t.Fatal("found no files")
+	}
+	return files
+}
+
+var readTree = sync.OnceValues(func() (map[string][]byte, error) {
 	files := map[string][]byte{}
-	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+	return files, filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -44,31 +56,30 @@ func tree(t *testing.T) map[string][]byte {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(files) == 0 {
-		t.Fatal("found no files")
-	}
-	return files
-}
+})
 
 // sources parses the Go files of the tree.
 func sources(t *testing.T) (*token.FileSet, map[string]*ast.File) {
 	t.Helper()
-	fset, files := token.NewFileSet(), map[string]*ast.File{}
-	for name, text := range tree(t) {
-		if path.Ext(name) != ".go" {
-			continue
-		}
-		f, err := parser.ParseFile(fset, name, text, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[name] = f
+	files, err := parsed()
+	if err != nil {
+		t.Fatal(err)
 	}
-	return fset, files
+	return positions, files
 }
+
+var positions = token.NewFileSet()
+
+var parsed = sync.OnceValues(func() (map[string]*ast.File, error) {
+	texts, err := readTree()
+	files := map[string]*ast.File{}
+	for name, text := range texts {
+		if path.Ext(name) == ".go" && err == nil {
+			files[name], err = parser.ParseFile(positions, name, text, parser.SkipObjectResolution)
+		}
+	}
+	return files, err
+})
 
 func TestNoCgo(t *testing.T) {
 	_, files := sources(t)

@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"net/url"
-	"regexp"
 	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/headroom-quota/headroom/internal/pattern"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
@@ -73,7 +73,7 @@ func Fault(s trace.Span, err error) {
 }
 
 // links matches URLs, which an error may include.
-var links = regexp.MustCompile(`[a-zA-Z][a-zA-Z0-9+.-]*://[^\s"']+`)
+var links = pattern.Of(`[a-zA-Z][a-zA-Z0-9+.-]*://[^\s"']+`)
 
 // Text returns the text of an error without URLs.
 func Text(err error) string {
@@ -82,7 +82,7 @@ func Text(err error) string {
 	if errors.As(err, &asked) {
 		said = asked.Err.Error()
 	}
-	return Bounded(links.ReplaceAllString(said, "[url]"))
+	return Bounded(links().ReplaceAllString(said, "[url]"))
 }
 
 // Bounded returns text cut to a bounded length, on one line.

@@ -4,9 +4,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 
+	"github.com/headroom-quota/headroom/internal/pattern"
 	"github.com/headroom-quota/headroom/internal/shell"
 )
 
@@ -33,11 +33,11 @@ func Self() string {
 // cache. Go deletes such programs sooner or later.
 func ByGoRun(program string) bool {
 	dir := filepath.Base(filepath.Dir(program))
-	return cached.MatchString(dir) || dir == "exe" && strings.Contains(program, string(filepath.Separator)+"go-build")
+	return cached().MatchString(dir) || dir == "exe" && strings.Contains(program, string(filepath.Separator)+"go-build")
 }
 
 // cached matches the name of a folder of the build cache that holds a program.
-var cached = regexp.MustCompile(`^[0-9a-f]{64}-d$`)
+var cached = pattern.Of(`^[0-9a-f]{64}-d$`)
 
 func sameFile(one, other string) bool {
 	a, err := os.Stat(one)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/headroom-quota/headroom/internal/pattern"
 	windows "github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -171,13 +171,13 @@ func (u *upstream) noteOnce(text string) {
 	}
 }
 
-var limitExtension = regexp.MustCompile(`(?i)^x-.*(rate-?limit|throttl|quota)`)
+var limitExtension = pattern.Of(`(?i)^x-.*(rate-?limit|throttl|quota)`)
 
 // extensions reads limits in extensions, whose forms differ: a number and a window under any of
 // the usual names.
 func (u *upstream) extensions(at node, from, where string) {
 	for _, name := range at.keys() {
-		if !limitExtension.MatchString(name) {
+		if !limitExtension().MatchString(name) {
 			continue
 		}
 		var l limit

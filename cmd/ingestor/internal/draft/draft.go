@@ -13,12 +13,12 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/record"
+	"github.com/headroom-quota/headroom/internal/pattern"
 )
 
 // Draft collects what sources say.
@@ -76,7 +76,7 @@ func (d *Draft) note(format string, args ...any) {
 // plainHost returns a host as a price book has it, or "" if it can have none.
 func plainHost(host string) string {
 	host = strings.TrimSuffix(strings.ToLower(host), ":443")
-	if !hostForm.MatchString(host) {
+	if !hostForm().MatchString(host) {
 		return ""
 	}
 	return host
@@ -256,9 +256,9 @@ func (u *upstream) find(verb, path, from string) *route {
 }
 
 var (
-	parameter = regexp.MustCompile(`^\{[^{}]*\}(:[A-Za-z]+)?$`)
-	literal   = regexp.MustCompile(`^[A-Za-z0-9._~!$&'()*+,;=:@-]+$`)
-	hostForm  = regexp.MustCompile(`^(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?$`)
+	parameter = pattern.Of(`^\{[^{}]*\}(:[A-Za-z]+)?$`)
+	literal   = pattern.Of(`^[A-Za-z0-9._~!$&'()*+,;=:@-]+$`)
+	hostForm  = pattern.Of(`^(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?$`)
 )
 
 // route returns a route, which may be new. Parameters are called {id}, {id2} and so on.
@@ -266,8 +266,8 @@ func (u *upstream) route(verb, path, from string) *route {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	n := 0
 	for i, part := range parts {
-		m := parameter.FindStringSubmatch(part)
-		if m == nil && (part == "" && len(parts) == 1 || literal.MatchString(part) && part != "." && part != "..") {
+		m := parameter().FindStringSubmatch(part)
+		if m == nil && (part == "" && len(parts) == 1 || literal().MatchString(part) && part != "." && part != "..") {
 			continue
 		}
 		if parts[i] = record.Parameter; n > 0 {

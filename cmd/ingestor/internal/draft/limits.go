@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/record"
 	"github.com/headroom-quota/headroom/internal/content"
+	"github.com/headroom-quota/headroom/internal/pattern"
 	"github.com/headroom-quota/headroom/internal/strictyaml"
 	"github.com/headroom-quota/headroom/quota/book"
 	windows "github.com/headroom-quota/headroom/quota/window"
@@ -47,9 +47,9 @@ var (
 		"week": 7 * day, "weekly": 7 * day, "month": 30 * day, "monthly": 30 * day,
 	}
 	noise      = map[string]bool{"x": true, "rate": true, "ratelimit": true, "api": true, "quota": true, "after": true, "at": true, "time": true, "ms": true, "milliseconds": true, "seconds": true, "count": true, "call": true, "calls": true, "shop": true, "info": true, "request": true}
-	pair       = regexp.MustCompile(`^(?:.*[^0-9])?([0-9]+)/([0-9]+)(?:[^0-9/].*)?$`)
-	headerName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
-	standi     = regexp.MustCompile(`^x[0-9a-f]{6}$`) // a stand-in of a recording
+	pair       = pattern.Of(`^(?:.*[^0-9])?([0-9]+)/([0-9]+)(?:[^0-9/].*)?$`)
+	headerName = pattern.Of(`^[A-Za-z0-9_-]{1,64}$`)
+	standi     = pattern.Of(`^x[0-9a-f]{6}$`) // a stand-in of a recording
 )
 
 const day = 24 * time.Hour
@@ -93,7 +93,7 @@ func pointsOf(x *record.Exchange) (all []point) {
 	resource, intervals := "", map[string]time.Duration{}
 	for _, name := range slices.Sorted(maps.Keys(x.Header)) {
 		switch role, group, _ := roleOf(name); {
-		case role == "resource" && !standi.MatchString(x.Header[name]):
+		case role == "resource" && !standi().MatchString(x.Header[name]):
 			resource = x.Header[name]
 		case role == "interval":
 			if n, ok := content.Number(x.Header[name]); ok && n > 0 && n <= int64(book.MaxBlock/unitOf(name)) {
@@ -109,7 +109,7 @@ func pointsOf(x *record.Exchange) (all []point) {
 		}
 		k := kind{cmp.Or(group, resource, "requests"), cmp.Or(per, intervals[group])}
 		source := "{header: " + name + "}"
-		if m := pair.FindStringSubmatch(text); m != nil && role == "limit" {
+		if m := pair().FindStringSubmatch(text); m != nil && role == "limit" {
 			p := at(k)
 			p.used, _ = content.Number(m[1])
 			p.limit, _ = content.Number(m[2])
@@ -171,7 +171,7 @@ func pointsOfBody(x *record.Exchange) (all []point) {
 // roleOf reads the name of a header: what it tells, of which limit, and in which window.
 func roleOf(name string) (role, group string, per time.Duration) {
 	text := strings.ReplaceAll(strings.ToLower(name), "rate-limit", "ratelimit")
-	if !headerName.MatchString(name) {
+	if !headerName().MatchString(name) {
 		return "", "", 0
 	}
 	if !strings.Contains(text, "ratelimit") && !strings.Contains(text, "limit") && !strings.Contains(text, "quota") {

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/record"
 	"github.com/headroom-quota/headroom/internal/content"
+	"github.com/headroom-quota/headroom/internal/pattern"
 	"github.com/headroom-quota/headroom/internal/strictyaml"
 	"github.com/headroom-quota/headroom/quota/book"
 )
@@ -96,10 +96,10 @@ func printable(r rune) rune {
 	return r
 }
 
-var notName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+var notName = pattern.Of(`[^A-Za-z0-9._-]+`)
 
 func clean(text, otherwise string) string {
-	text = strings.Trim(notName.ReplaceAllString(text, "-"), "-._")
+	text = strings.Trim(notName().ReplaceAllString(text, "-"), "-._")
 	return cmp.Or(text[:min(len(text), 60)], otherwise)
 }
 
@@ -137,12 +137,12 @@ func (w *writer) upstream(name string, u *upstream) {
 	w.methods(u, pools)
 }
 
-var plainPool = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
+var plainPool = pattern.Of(`^[a-z][a-z0-9_-]*$`)
 
 // poolName makes the name of a pool, which YAML takes for nothing else.
 func poolName(text string) string {
 	name := strings.ToLower(strings.ReplaceAll(clean(text, "requests"), ".", "_"))
-	if !plainPool.MatchString(name) || strictyaml.Quoted(name) != name {
+	if !plainPool().MatchString(name) || strictyaml.Quoted(name) != name {
 		name = "pool_" + name
 	}
 	return name

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/internal/boundary"
+	"github.com/headroom-quota/headroom/internal/pattern"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -83,7 +83,7 @@ func newTarget(text string, f *judgeFlags, clock bounded) (*target, error) {
 	}
 	for _, line := range f.headers {
 		name, value, _ := strings.Cut(line, ":")
-		if value = strings.TrimSpace(value); !headerName.MatchString(name) || value == "" || strings.ContainsAny(value, "\r\n\x00") {
+		if value = strings.TrimSpace(value); !headerName().MatchString(name) || value == "" || strings.ContainsAny(value, "\r\n\x00") {
 			return nil, console.Usage("a --header is not a name, a colon and a value\nFor example: --header \"Authorization: Bearer $TOKEN\"") // it may be a secret
 		}
 		t.secrets = append(t.secrets, value, "xxxxx")
@@ -110,7 +110,7 @@ func newTarget(text string, f *judgeFlags, clock bounded) (*target, error) {
 
 const callTimeout = 10 * time.Second
 
-var headerName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+var headerName = pattern.Of(`^[A-Za-z0-9_-]+$`)
 
 func loopback(host string) bool {
 	at, err := netip.ParseAddr(host)
@@ -256,13 +256,13 @@ func resets(h http.Header, name string, now time.Time) (all []time.Time) {
 // item is a member of a list, with its parameters. Its own value has the name "".
 type item map[string]string
 
-var tokens = regexp.MustCompile(`[,;]|(?:"[^"]*"|[^",;])+`)
+var tokens = pattern.Of(`[,;]|(?:"[^"]*"|[^",;])+`)
 
 // items reads a header in any of its forms: 100, 100;w=60, "default";q=100;w=60, or
 // limit=100, remaining=3.
 func items(h http.Header, name string) []item {
 	all := []item{{}}
-	for _, token := range tokens.FindAllString(strings.Join(h.Values(name), ","), -1) {
+	for _, token := range tokens().FindAllString(strings.Join(h.Values(name), ","), -1) {
 		switch token {
 		case ",":
 			all = append(all, item{})

@@ -9,7 +9,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
+
+	"github.com/headroom-quota/headroom/internal/pattern"
 )
 
 // maxLine bounds a line of the output of a program, because it is held in memory.
@@ -65,13 +66,13 @@ func readLine(from *bufio.Reader, line []byte) ([]byte, error) {
 
 // messages are the beginnings of Singer's messages other than STATE, as most taps write them.
 // They are the most, so they are not parsed.
-var messages = regexp.MustCompile(`^\s*\{\s*"type"\s*:\s*"(RECORD|SCHEMA|BATCH|ACTIVATE_VERSION)"`)
+var messages = pattern.Of(`^\s*\{\s*"type"\s*:\s*"(RECORD|SCHEMA|BATCH|ACTIVATE_VERSION)"`)
 
 // stateOf returns the state in a line of output, or nil, and whether the line is a message of
 // a tap. A tap writes the state in a message, and a target the bare state. A line that is an
 // object without a type is taken for that, if the program writes no messages.
 func stateOf(line []byte, singer bool) (state json.RawMessage, message bool) {
-	if messages.Match(line[:min(len(line), 256)]) {
+	if messages().Match(line[:min(len(line), 256)]) {
 		return nil, true
 	}
 	if singer && !bytes.Contains(line, []byte(`"STATE"`)) {

@@ -12,11 +12,12 @@ import (
 	"encoding/hex"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/headroom-quota/headroom/internal/pattern"
 )
 
 //go:embed words.txt
@@ -54,13 +55,13 @@ const longest = 32
 const Parameter = "{id}"
 
 var (
-	version  = regexp.MustCompile(`^(v?[0-9]{1,2}(\.[0-9]{1,2})?((alpha|beta)[0-9]?)?|[0-9]{4}-[0-9]{2})$`)
-	plain    = regexp.MustCompile(`^[A-Za-z]+([-_.][A-Za-z]+)*$`)
-	humps    = regexp.MustCompile(`[A-Z]?[a-z]+|[A-Z]+`)
-	pieces   = regexp.MustCompile(`:[A-Za-z0-9+/=]{4,}:|[A-Za-z0-9_.%@+~*!#$&'?^|<>\\-]+|[^ ;=,"(){}\[\]:/]`)
-	quantity = regexp.MustCompile(`^-?([0-9]{1,10}|[0-9]{13})(\.[0-9]{1,6})?(ms|us|s|m|h|d|%)?$`)
-	prose    = regexp.MustCompile(`[^,;:{ ] `)
-	duration = regexp.MustCompile(`^([0-9]{1,8}(\.[0-9]{1,9})?(h|m|s|ms|us))+$`)
+	version  = pattern.Of(`^(v?[0-9]{1,2}(\.[0-9]{1,2})?((alpha|beta)[0-9]?)?|[0-9]{4}-[0-9]{2})$`)
+	plain    = pattern.Of(`^[A-Za-z]+([-_.][A-Za-z]+)*$`)
+	humps    = pattern.Of(`[A-Z]?[a-z]+|[A-Z]+`)
+	pieces   = pattern.Of(`:[A-Za-z0-9+/=]{4,}:|[A-Za-z0-9_.%@+~*!#$&'?^|<>\\-]+|[^ ;=,"(){}\[\]:/]`)
+	quantity = pattern.Of(`^-?([0-9]{1,10}|[0-9]{13})(\.[0-9]{1,6})?(ms|us|s|m|h|d|%)?$`)
+	prose    = pattern.Of(`[^,;:{ ] `)
+	duration = pattern.Of(`^([0-9]{1,8}(\.[0-9]{1,9})?(h|m|s|ms|us))+$`)
 )
 
 // Path returns a path with {id} in place of each segment that may say more than which route it is.
@@ -75,18 +76,18 @@ func (c *Cleaner) Path(path string) string {
 }
 
 func (c *Cleaner) segment(text string, i int) bool {
-	isVersion := version.MatchString(text) && (text[0] == 'v' || i < 3 && strings.ContainsAny(text, "-."))
-	return c.own[text] || isVersion || plain.MatchString(text) && (c.all && isWord(text) || known(text))
+	isVersion := version().MatchString(text) && (text[0] == 'v' || i < 3 && strings.ContainsAny(text, "-."))
+	return c.own[text] || isVersion || plain().MatchString(text) && (c.all && isWord(text) || known(text))
 }
 
-var noWord = regexp.MustCompile(`[b-df-hj-np-tv-xzB-DF-HJ-NP-TV-XZ]{6}|([a-z]{1,2}[A-Z]{1,2}){3}`)
+var noWord = pattern.Of(`[b-df-hj-np-tv-xzB-DF-HJ-NP-TV-XZ]{6}|([a-z]{1,2}[A-Z]{1,2}){3}`)
 
 // isWord reports whether a text looks like words, and not like a key of letters alone.
-func isWord(text string) bool { return len(text) <= longest && !noWord.MatchString(text) }
+func isWord(text string) bool { return len(text) <= longest && !noWord().MatchString(text) }
 
 // Common reports whether a segment of a path is {id}, a version or made of common words.
 func Common(text string) bool {
-	return text == Parameter || version.MatchString(text) || plain.MatchString(text) && known(text)
+	return text == Parameter || version().MatchString(text) || plain().MatchString(text) && known(text)
 }
 
 // known reports whether all that a word is made of is common.
@@ -95,7 +96,7 @@ func known(text string) bool {
 		if isCommon(part) {
 			continue
 		}
-		for _, hump := range humps.FindAllString(part, -1) {
+		for _, hump := range humps().FindAllString(part, -1) {
 			if !isCommon(hump) {
 				return false
 			}
@@ -127,21 +128,21 @@ func (c *Cleaner) Value(text string) string {
 			return at.Format(time.RFC3339Nano)
 		}
 	}
-	if duration.MatchString(text) {
+	if duration().MatchString(text) {
 		return text
 	}
 	unknown := false
-	clean := pieces.ReplaceAllStringFunc(text, func(piece string) string {
+	clean := pieces().ReplaceAllStringFunc(text, func(piece string) string {
 		switch {
 		case piece[0] == ':' && len(piece) > 1: // bytes
 			return ":eA==:"
-		case quantity.MatchString(piece), plain.MatchString(piece) && (c.all && isWord(piece) || known(piece)):
+		case quantity().MatchString(piece), plain().MatchString(piece) && (c.all && isWord(piece) || known(piece)):
 			return piece
 		}
 		unknown = true
 		return c.standIn(piece)
 	})
-	if unknown && prose.MatchString(text) { // what else it says may name somebody with common words
+	if unknown && prose().MatchString(text) { // what else it says may name somebody with common words
 		return c.standIn(text)
 	}
 	return clean

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,6 +16,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
 	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/internal/pattern"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/lease"
 	"github.com/headroom-quota/headroom/quota/meter"
@@ -96,13 +96,13 @@ process has the job, or a signal stopped it); 1 the program failed; 64 usage;
 }
 
 // execJob has the names of jobs in the configuration, and those with a hyphen.
-var execJob = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
+var execJob = pattern.Of(`^[a-z0-9][a-z0-9_-]{0,62}$`)
 
 func (f *execFlags) check(s *settings.Settings) error {
 	switch {
 	case f.job == "":
 		return console.Usage("--job is missing: name the job, for its lock and the spend")
-	case !execJob.MatchString(f.job):
+	case !execJob().MatchString(f.job):
 		return console.Usage("--job is %q; a name has up to 63 lower-case letters, digits, - and _", f.job)
 	case f.onRefusal != "finish" && f.onRefusal != "stop":
 		return console.Usage("--on-refusal is %q; write finish or stop", f.onRefusal)
@@ -261,7 +261,7 @@ func (f *mcpFlags) check(s *settings.Settings) error {
 	switch {
 	case f.budget < 1:
 		return console.Usage("--budget is missing: how many units may the session spend?\nFor example: ingestor mcp --budget 500")
-	case !settings.CallerName.MatchString(f.job):
+	case !settings.CallerName().MatchString(f.job):
 		return console.Usage("--job: %w", settings.ErrCallerName)
 	case f.wait < 0:
 		return console.Usage("--wait is 0 or more")

@@ -9,11 +9,11 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/proxy"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
+	"github.com/headroom-quota/headroom/internal/pattern"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
@@ -108,9 +108,9 @@ func redirectStandardLog(to *slog.Logger) {
 	log.SetOutput(&standardLog{to})
 }
 
-var quotedText = regexp.MustCompile(`"(?:[^"\\]|\\.)*(?:"|$)`)
+var quotedText = pattern.Of(`"(?:[^"\\]|\\.)*(?:"|$)`)
 
 func (l *standardLog) Write(line []byte) (int, error) {
-	l.to.Info(quotedText.ReplaceAllString(strings.TrimSpace(string(line)), "(hidden)"))
+	l.to.Info(quotedText().ReplaceAllString(strings.TrimSpace(string(line)), "(hidden)"))
 	return len(line), nil
 }

@@ -20,7 +20,7 @@ var errTargetName = errors.New("the name of a target has up to 40 lower-case let
 func (s *Settings) checkNotify() (faults faults) {
 	for _, name := range slices.Sorted(maps.Keys(s.Notify)) {
 		path := "notify." + name
-		if !CallerName.MatchString(name) {
+		if !CallerName().MatchString(name) {
 			faults.add(path, "%w", errTargetName)
 		}
 		t := s.Notify[name]

@@ -7,12 +7,12 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/access"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/internal/pattern"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
 
@@ -75,14 +75,14 @@ type caller struct {
 
 // callerName is the form of a caller's name. It begins the name of its jobs in the spend.
 var (
-	CallerName    = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,39}$`)
+	CallerName    = pattern.Of(`^[a-z0-9][a-z0-9_-]{0,39}$`)
 	ErrCallerName = errors.New("a name has up to 40 lower-case letters, digits, - and _")
 )
 
 func (s *Settings) checkCallers() (faults faults) {
 	for _, name := range slices.Sorted(maps.Keys(s.Tokens)) {
 		path := "tokens." + name
-		if !CallerName.MatchString(name) {
+		if !CallerName().MatchString(name) {
 			faults.add(path, "%w", ErrCallerName)
 		}
 		if s.Tokens[name].File == "" {

@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/proxy"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web"
 	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/internal/pattern"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
 
@@ -142,7 +142,7 @@ func (c caller) OnlyCalls() bool { return c.Calls.Given() && len(c.Rights) == 0 
 
 // keyName is the form of the name of a key: an upstream, or an upstream@account.
 var (
-	keyName    = regexp.MustCompile(`^[a-z0-9_-]{1,64}(@([a-z0-9_-]{1,64}|\*))?$`)
+	keyName    = pattern.Of(`^[a-z0-9_-]{1,64}(@([a-z0-9_-]{1,64}|\*))?$`)
 	errKeyName = errors.New("the name of a key is an upstream, or upstream@account, in lower case and without dots")
 )
 
@@ -169,7 +169,7 @@ func (s *Settings) checkProxy() (faults faults) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Keys)) {
 		switch {
-		case !keyName.MatchString(name):
+		case !keyName().MatchString(name):
 			faults.add("keys."+name, "%w", errKeyName)
 		case name == Metered || strings.HasPrefix(name, Metered+"@"):
 			faults.add("keys."+name, "the keys of %s are those of key_file and accounts", Metered)

@@ -3,11 +3,11 @@ package verdict
 import (
 	"cmp"
 	"math"
-	"regexp"
 	"slices"
 	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/internal/pattern"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -24,11 +24,11 @@ func blockedBy(u *quota.Usage) string {
 }
 
 // byWhom is the end of the reason of what somebody did on a page.
-var byWhom = regexp.MustCompile(` \(by ([a-z0-9][a-z0-9_-]{0,39})\)$`)
+var byWhom = pattern.Of(` \(by ([a-z0-9][a-z0-9_-]{0,39})\)$`)
 
 // Person returns who did something on a page, by its reason, or "".
 func Person(reason string) string {
-	if m := byWhom.FindStringSubmatch(reason); m != nil {
+	if m := byWhom().FindStringSubmatch(reason); m != nil {
 		return m[1]
 	}
 	return ""
@@ -38,7 +38,7 @@ func Person(reason string) string {
 func ByPerson(reason string) string {
 	who := "hand"
 	if person := Person(reason); person != "" {
-		who, reason = person, byWhom.ReplaceAllString(reason, "")
+		who, reason = person, byWhom().ReplaceAllString(reason, "")
 	}
 	if reason == "" {
 		return who

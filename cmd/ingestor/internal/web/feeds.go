@@ -7,7 +7,6 @@ import (
 	"math"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/internal/pattern"
 )
 
 // quota returns the state of the pools, and the verdict of the first page.
@@ -256,7 +256,7 @@ func (q *query) number(name string, limit, missing int64) int64 {
 	return n
 }
 
-var categoryPattern = regexp.MustCompile(`^[0-9]{1,6}$`)
+var categoryPattern = pattern.Of(`^[0-9]{1,6}$`)
 
 // region returns a region in upper case, as the catalog has it.
 func (q *query) region() string {
@@ -270,7 +270,7 @@ func (q *query) region() string {
 // category returns the id of a category, or "" for all (0).
 func (q *query) category() string {
 	text := q.text("category")
-	if text != "" && !categoryPattern.MatchString(text) {
+	if text != "" && !categoryPattern().MatchString(text) {
 		q.fault("category is %.40q; send the id of a video category, such as 10, or 0 for all", text)
 	}
 	return ingest.Category(text)
