@@ -2,6 +2,7 @@ package fleet_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -34,9 +35,19 @@ type rig struct {
 	slow   func() // called before each request; nil: nothing
 }
 
+// made is a database with the tables of a catalog and a fleet.
+var made = pgtest.Prepare(func(url string) error {
+	ctx := context.Background()
+	c, err := pgcatalog.Open(ctx, url, nil)
+	if err != nil {
+		return err
+	}
+	return errors.Join(fleet.Migrate(ctx, c), c.Close())
+})
+
 func newRig(t *testing.T, units int64, jobs map[string]ingest.Job) *rig {
 	t.Helper()
-	r := &rig{t: t, url: pgtest.Shared(t)}
+	r := &rig{t: t, url: made.Shared(t)}
 	r.sim = youtubesim.New(&youtubesim.Options{Seed: 1, Quota: youtubesim.Quota{youtubesim.Default: units + 5}})
 	r.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if r.slow != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -416,4 +417,56 @@ func TestCloseWaitsForABlock(t *testing.T) {
 		t.Errorf("%d units are used after Close, want those of two calls", used)
 	}
 	<-served
+}
+
+// abandoned is a ledger that takes a block, and gives it back, behind a caller that has left.
+type abandoned struct {
+	quota.Store
+	leave   func() // the next caller leaves
+	request quota.Request
+	arrive  func() // the request, at the ledger
+}
+
+func (a *abandoned) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
+	if a.leave != nil {
+		a.request = r
+		a.leave()
+		a.leave = nil
+		return quota.Verdict{}, ctx.Err()
+	}
+	v, err := a.Store.Reserve(ctx, r)
+	if r.ID == a.request.ID {
+		a.arrive() // after one with its id, which is not released yet
+	}
+	return v, err
+}
+
+// TestACallerThatLeavesOwesNothing: the ledger gives back what it takes behind a caller that has
+// left.
+func TestACallerThatLeavesOwesNothing(t *testing.T) {
+	r := newRig(t)
+	a := &abandoned{Store: r.ledger}
+	a.arrive = sync.OnceFunc(func() {
+		v, err := r.ledger.Reserve(context.Background(), a.request)
+		if err == nil {
+			_, err = r.ledger.Settle(context.Background(), v.Token(), nil)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	s := leasestore.Eager(a, &leasestore.Options{Clock: r.clock}, 4)
+	r.grant(s) // tells how much there is
+	var ctx context.Context
+	ctx, a.leave = context.WithCancel(t.Context())
+	if v, err := s.Reserve(ctx, quota.Request{ID: "left", Fresh: true, Charges: []quota.Charge{r.charge}, Labels: quota.Labels{Method: "list"}}); !errors.Is(err, context.Canceled) || len(a.request.Charges) == 0 || a.request.Charges[0].Units != 4 {
+		t.Fatalf("%+v %v, asked for %+v; want a block of 4 whose caller has left", v, err, a.request)
+	}
+	if _, err := s.Look(t.Context(), []quota.Charge{r.charge}); err != nil { // what is owed was told
+		t.Fatal(err)
+	}
+	a.arrive()
+	if used := r.used(); used != 1 {
+		t.Errorf("%d units count, want that of the first call", used)
+	}
 }

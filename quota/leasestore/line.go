@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"errors"
 	"slices"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/deadline"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/window"
 )
@@ -196,7 +198,7 @@ func (s *Store) take(ctx context.Context, l *line, r *quota.Request, calls int64
 		if err != nil {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			if l.learn(&v, err); !refused(err) {
+			if l.learn(&v, err); !refused(err) && !left(ctx, err) {
 				s.owe(&debt{charges: request.Charges, request: &request})
 			}
 			return quota.Verdict{}, err
@@ -224,6 +226,13 @@ func (s *Store) take(ctx context.Context, l *line, r *quota.Request, calls int64
 	s.mu.Unlock()
 	named(&v, r, 1)
 	return v, nil
+}
+
+// left reports whether an error says that the caller has left. The store still takes the block, and
+// gives it back behind the caller. To ask for it again meanwhile could take it twice.
+func left(ctx context.Context, err error) bool {
+	ended := deadline.Err(ctx)
+	return ended != nil && errors.Is(err, ended)
 }
 
 // took lets the calls go on that wait for a block.

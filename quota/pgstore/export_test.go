@@ -3,6 +3,8 @@ package pgstore
 import (
 	"context"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/pagestore"
 	"github.com/headroom-quota/headroom/quota/window"
@@ -22,3 +24,9 @@ var Steps = len(steps())
 
 // Statement returns a statement by its name.
 func Statement(name string) string { return statements()[name] }
+
+// Over opens a store on connections that it shares, in the schema that the options name. Its Close
+// leaves them open.
+func Over(pool *pgxpool.Pool, where string, o *Options) *Store {
+	return over(pool, func() {}, where, o.Schema, o)
+}

@@ -75,7 +75,12 @@ func Open(address string, o *Options) (*Store, error) {
 	if err != nil {
 		return nil, quota.BadInput("%v", err)
 	}
-	b := &server{pool: pool, where: where, clock: o.Clock, timeout: cmp.Or(o.Timeout, defaultTimeout), opening: make(chan struct{}, 1), slow: make(chan struct{}, max(pool.Config().MaxConns/2, 1))}
+	return over(pool, pool.Close, where, name, o), nil
+}
+
+// over returns a store over the connections of a pool, which it leaves when it is closed.
+func over(pool *pgxpool.Pool, leave func(), where, name string, o *Options) *Store {
+	b := &server{pool: pool, leave: leave, where: where, clock: o.Clock, timeout: cmp.Or(o.Timeout, defaultTimeout), opening: make(chan struct{}, 1), slow: make(chan struct{}, max(pool.Config().MaxConns/2, 1))}
 	b.sql, b.schema = inSchema(name)
 	b.living, b.end = context.WithCancel(context.Background())
 	engine := &pagestore.Options{Combine: b.timeout, Deadline: max(transactionDeadline, b.timeout), Name: where}
@@ -85,7 +90,7 @@ func Open(address string, o *Options) (*Store, error) {
 		engine.Births = b.births
 	}
 	s.Store = pagestore.New(b, engine)
-	return s, nil
+	return s
 }
 
 // ready returns an error if the store cannot be used, or if ctx has ended.
@@ -111,13 +116,14 @@ func (s *Store) Close() error {
 	}
 	s.server.end()
 	s.server.pruning.Wait()
-	s.server.pool.Close()
+	s.server.leave()
 	return failed
 }
 
 // server is the [pagestore.Backend].
 type server struct {
 	pool    *pgxpool.Pool
+	leave   func() // closes it
 	where   string // for errors
 	clock   quota.Clock
 	timeout time.Duration

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/headroom-quota/headroom/internal/testing/childtest"
@@ -35,15 +37,15 @@ func TestStoreBehindPgBouncer(t *testing.T) {
 	if !soak() {
 		t.Skip("it takes as long as TestStore; make soak runs it, and TestWaysToAsk asks a little")
 	}
-	h := newHarness(t, false)
-	h.url += "&default_query_exec_mode=exec"
+	h := newHarness(t, false, "default_query_exec_mode=exec")
 	storetest.Run(t, h.Harness)
 }
 
 func soak() bool { return os.Getenv("HEADROOM_SOAK") == "1" }
 
 // harness describes stores in schemas of one database. A schema is emptied and used again,
-// because making one takes longer than most tests.
+// because making one takes longer than most tests. The stores share connections: the suite opens
+// thousands, and to start a server's process for each took most of its time.
 type harness struct {
 	storetest.Harness
 	url       string
@@ -60,8 +62,8 @@ type harness struct {
 // home is where a store is.
 type home struct{ schema, journal string }
 
-func newHarness(t *testing.T, journaled bool) *harness {
-	h := &harness{url: pgtest.Shared(t), clock: storetest.NewClock(), journaled: journaled, homes: make(map[quota.Store]home)}
+func newHarness(t *testing.T, journaled bool, settings ...string) *harness {
+	h := &harness{url: strings.Join(append([]string{pgtest.Shared(t), "pool_max_conns=32"}, settings...), "&"), clock: storetest.NewClock(), journaled: journaled, homes: make(map[quota.Store]home)}
 	var err error
 	if h.db, err = pgxpool.New(t.Context(), h.url); err != nil {
 		t.Fatal(err)
@@ -102,6 +104,12 @@ func (h *harness) home(s quota.Store) home {
 	return h.homes[s]
 }
 
+// empty empties a schema.
+const empty = `
+DELETE FROM ledger.births; DELETE FROM ledger.pools; DELETE FROM ledger.reservations;
+DELETE FROM ledger.families; DELETE FROM ledger.members; DELETE FROM ledger.leases;
+DELETE FROM ledger.limits; DELETE FROM ledger.limit_changes; DELETE FROM ledger.notes`
+
 // fresh opens a store in an empty schema.
 func (h *harness) fresh(t testing.TB) quota.Store {
 	at := home{}
@@ -117,10 +125,8 @@ func (h *harness) fresh(t testing.TB) quota.Store {
 	}
 	h.mu.Unlock()
 	t.Cleanup(func() { // after the stores were closed
-		for _, table := range []string{"births", "pools", "reservations", "families", "members", "leases", "limits", "limit_changes", "notes"} {
-			if _, err := h.db.Exec(context.Background(), "DELETE FROM "+at.schema+"."+table); err != nil {
-				return // the test opened nothing there, or broke it
-			}
+		if _, err := h.db.Exec(context.Background(), strings.ReplaceAll(empty, "ledger", at.schema), pgx.QueryExecModeSimpleProtocol); err != nil {
+			return // the test opened nothing there, or broke it
 		}
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -140,10 +146,7 @@ func (h *harness) open(t testing.TB, at home) quota.Store {
 		t.Cleanup(func() { j.Close() })
 		o.Births = j
 	}
-	s, err := pgstore.Open(h.url, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := pgstore.Over(h.db, h.url, o)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)

@@ -10,6 +10,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/headroom-quota/headroom/internal/deadline"
@@ -158,7 +159,15 @@ func newScript(parts ...string) script {
 	return script{source, hex.EncodeToString(sum[:])}
 }
 
+// scripts has a script for each operation.
 type scripts struct{ steady, reserve, settle, record, block, look, member, partitions, slots, touch, renew, leaseTake, leaseKeep, limitSet, limitsAfter, noteSwap script }
+
+// scriptsOf returns the scripts of a clock. A process makes them once: to join and hash them takes
+// longer than many calls.
+var scriptsOf = map[string]func() scripts{
+	"clock":       sync.OnceValue(func() scripts { return newScripts("clock") }),
+	"clock_moved": sync.OnceValue(func() scripts { return newScripts("clock_moved") }),
+}
 
 func newScripts(clock string) scripts {
 	with := func(body string) script {

@@ -77,7 +77,7 @@ func New(client redis.UniversalClient, o *Options) (*Store, error) {
 	if s.testClock != nil {
 		clock, s.local = "clock_moved", s.testClock
 	}
-	s.scripts = newScripts(clock)
+	s.scripts = scriptsOf[clock]()
 	return s, nil
 }
 

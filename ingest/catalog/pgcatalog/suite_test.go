@@ -12,10 +12,19 @@ import (
 
 var ctx = context.Background()
 
+// made is a database with the tables of a catalog.
+var made = pgtest.Prepare(func(url string) error {
+	c, err := Open(ctx, url, nil)
+	if err == nil {
+		err = c.Close()
+	}
+	return err
+})
+
 // open opens a new catalog.
 func open(t testing.TB, clock quota.Clock) *Catalog {
 	t.Helper()
-	c, err := Open(ctx, pgtest.Shared(t), &Options{Clock: clock})
+	c, err := Open(ctx, made.Shared(t), &Options{Clock: clock})
 	if err != nil {
 		t.Fatal(err)
 	}

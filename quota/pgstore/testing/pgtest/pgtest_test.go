@@ -4,6 +4,7 @@ package pgtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -44,6 +45,27 @@ func TestSharedDatabasesAreApart(t *testing.T) {
 		if _, err := connect(t, Shared(t)).Exec(t.Context(), "CREATE TABLE one (n int)"); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+func TestPreparedDatabasesAreApart(t *testing.T) {
+	times := 0
+	one := Prepare(func(url string) error {
+		times++
+		c, err := pgx.Connect(t.Context(), url)
+		if err != nil {
+			return err
+		}
+		_, err = c.Exec(t.Context(), "CREATE TABLE one (n int PRIMARY KEY)")
+		return errors.Join(err, c.Close(t.Context()))
+	})
+	for range 2 {
+		if _, err := connect(t, one.Shared(t)).Exec(t.Context(), "INSERT INTO one VALUES (1)"); err != nil {
+			t.Error(err)
+		}
+	}
+	if times != 1 {
+		t.Errorf("it was prepared %d times", times)
 	}
 }
 
