@@ -41,7 +41,7 @@ func slotLedger(ctx context.Context, address, state string) (*open.Opened, error
 }
 
 // children are what a process of this test can be told to do.
-var children = map[string]childtest.Task{"call": callAtOnce, "spend money": spendMoney}
+var children = map[string]childtest.Task{"call": callAtOnce, "spend money": spendMoney, "wait heavily": waitsHeavily}
 
 // callAtOnce calls the upstream from many goroutines, until it is told to stop.
 func callAtOnce(address string, begin func() bool, _ io.Writer) error {
