@@ -272,11 +272,13 @@ func (l *Ledger) settle(ctx context.Context, t Token, units Units) (Settlement, 
 		}
 		l.learned(t.Upstream, t.Account, t.ID, as, units != nil)
 		l.probed(t.Upstream, t.Account, t.ID, units != nil, units != nil)
-		l.turns.settled(l, t, units)
 	}
 	t = t.plain()
 	if err != nil {
 		return s, l.storeError(ctx, "settle a reservation of "+t.Upstream, err)
+	}
+	if !s.Repeat {
+		l.turns.settled(l, t, units)
 	}
 	if s.Back > 0 && !s.Repeat {
 		l.refusals.clear()

@@ -244,10 +244,8 @@ func (l *Ledger) Flush(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := l.writeLearned(ctx); err != nil {
-		return err
-	}
-	return l.writeTurns(ctx)
+	l.writeTurns(ctx)
+	return l.writeLearned(ctx)
 }
 
 // sendHeard writes what is missing of a window. Others wait meanwhile, because what they

@@ -36,6 +36,9 @@ func (l *Ledger) Reserve(ctx context.Context, c Call) (*Reservation, error) {
 			return nil, l.failed(ctx, &c, err)
 		}
 	}
+	if c.turn != nil {
+		c.turn.held = false // whoever refuses it now
+	}
 	if !prices.spends(&c) {
 		return l.reserveUnits(ctx, prices, &c)
 	}
@@ -143,7 +146,9 @@ func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, price 
 	}
 	if turn != nil {
 		if before := l.takesTurn(ctx, id, charges, turn); before != nil {
-			*v = *before
+			if *v = *before; !fresh && !turn.ask.Waits && l.repeats(ctx, c, id, charges, v) {
+				turn.held = false
+			}
 			l.probed(first.Upstream, first.Account, id, false, false)
 			l.answered(ctx, c, *v, 0)
 			return nil
@@ -200,7 +205,7 @@ func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, price 
 	if turn != nil {
 		l.hadTurn(turn, v, charges)
 	} else {
-		l.peek(v)
+		l.peek(c, price, v)
 	}
 	if l.watch != nil {
 		l.answered(ctx, c, *v, l.clock.Now().Sub(began))

@@ -31,6 +31,9 @@ const (
 	turnsDelay = 50 * time.Millisecond
 	// lastTurn is how long a call that is held back pauses at most before it looks again.
 	lastTurn = 500 * time.Millisecond
+	// turnsPatience is for how long a question for a line may take. After that, calls do without it for turnsOff.
+	turnsPatience = 250 * time.Millisecond
+	turnsOff      = 2 * time.Second
 	// peekEvery is how often a process looks whether others wait.
 	peekEvery = time.Second
 	// nearlyUsed is which part of its limit a pool has left that is nearly used up: an eighth.
@@ -58,9 +61,11 @@ type turnLine struct {
 	state   fair.State
 	version int64
 	read    time.Time // when the note was read or written last, by the ledger's clock; zero: never
+	kept    bool      // the note has a text
 
 	mu    sync.Mutex
 	ahead time.Duration // the store's clock minus the ledger's
+	off   time.Time     // the line does without the note until then, by the machine's clock
 	news  news
 	timer *time.Timer      // writes the news
 	taken map[string]taken // calls that are not settled, by their ids
@@ -68,15 +73,16 @@ type turnLine struct {
 
 // news is what the note does not have yet.
 type news struct {
-	took map[string]float64 // by flow: shares of the limit; 0 for one that asked, and got nothing
-	back map[string]float64 // by flow: what settled calls took more, and if negative, gave back
-	left []string           // the tickets of calls that wait no longer
+	took    map[string]float64 // by flow: shares of the limit
+	back    map[string]float64 // by flow: what settled calls took more, and if negative, gave back
+	granted []string           // the tickets of calls that have their units
+	left    []string           // the tickets of calls that wait no longer
 }
 
 // taken is what a call has taken, until it is settled.
 type taken struct {
 	flow    string
-	charges []Charge
+	charges []Charge // those that take turns
 }
 
 // turn is that of a call in the line of its account.
@@ -94,17 +100,7 @@ func (l *Ledger) turnOf(c *Call, p *price) *turn {
 		return nil
 	}
 	t := &turn{}
-	for i := range p.charges {
-		charge := &p.charges[i]
-		if charge.Units == 0 || charge.Lease != (Lease{}) || charge.Windows[0].Spec.InFlight() {
-			continue
-		}
-		t.ask.Pools = append(t.ask.Pools, charge.Pool.inAccount())
-		if share, per := shareOf(charge, charge.Units); share >= t.ask.Share {
-			t.ask.Share, t.ask.Per, t.ask.Units = share, per, charge.Units
-		}
-	}
-	if len(t.ask.Pools) == 0 {
+	if t.measure(p.charges); len(t.ask.Pools) == 0 {
 		return nil
 	}
 	switch { // each token, each job and each process has its turns
@@ -116,6 +112,26 @@ func (l *Ledger) turnOf(c *Call, p *price) *turn {
 		t.ask.Flow = "process " + l.ids.prefix[:6]
 	}
 	return t
+}
+
+// measure works out of which pools a call takes how much. Their limits may change while it waits.
+func (t *turn) measure(charges []Charge) {
+	t.ask.Pools, t.ask.Share = t.ask.Pools[:0:0], 0
+	for i := range charges {
+		charge := &charges[i]
+		if !charge.takesTurns() {
+			continue
+		}
+		t.ask.Pools = append(t.ask.Pools, charge.Pool.inAccount())
+		if share, per := shareOf(charge, charge.Units); share >= t.ask.Share {
+			t.ask.Share, t.ask.Per, t.ask.Units = share, per, charge.Units
+		}
+	}
+}
+
+// takesTurns reports whether others wait for the units of a charge in a line.
+func (c *Charge) takesTurns() bool {
+	return c.Units > 0 && c.Lease == (Lease{}) && !c.Windows[0].Spec.InFlight()
 }
 
 // inAccount names a pool among those of its account.
@@ -140,20 +156,40 @@ func shareOf(c *Charge, units int64) (share float64, per time.Duration) {
 // can reports whether processes take turns.
 func (t *turns) can() bool { return t.keeper != nil && !t.none.Load() }
 
-// open returns the line of an account, in which a call waits.
-func (t *turns) open(of accountKey) *turnLine {
+// openLine returns the line of an account, in which a call waits.
+func (l *Ledger) openLine(of accountKey) *turnLine {
+	t := &l.turns
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	line := t.lines[of]
 	if line == nil {
-		line = &turnLine{account: of, turn: make(chan struct{}, 1), taken: make(map[string]taken)}
+		line = &turnLine{account: of, turn: make(chan struct{}, 1), news: newNews(), taken: make(map[string]taken)}
 		if t.lines == nil {
 			t.lines = make(map[accountKey]*turnLine)
 		}
 		t.lines[of] = line
 		t.warm.Add(1)
+		l.closeLater(line)
 	}
 	return line
+}
+
+// closeLater closes a line in which nobody waits any more, so that it costs nothing if no call comes that would notice.
+func (l *Ledger) closeLater(line *turnLine) {
+	time.AfterFunc(2*fair.Quiet, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), l.timeout)
+		defer cancel()
+		idle := true
+		_ = line.change(ctx, l, func(s *fair.State, now window.Instant) bool { // else it is closed without its note
+			idle = s.Idle(now)
+			return false
+		})
+		if idle {
+			l.turns.close(line)
+		} else {
+			l.closeLater(line)
+		}
+	})
 }
 
 // line returns the line of an account; nil if nobody has waited for long.
@@ -198,21 +234,25 @@ func readLine(n Note) (s fair.State) {
 func (l *Ledger) takesTurn(ctx context.Context, id string, charges []Charge, t *turn) *Verdict {
 	t.held, t.ahead, t.ask.Wait = false, 0, 0
 	first := &charges[0]
-	if t.line = l.turns.line(first.account()); t.line == nil {
+	if t.line = l.turns.line(first.account()); t.line == nil && t.ask.Waits {
+		t.line = l.openLine(first.account())
+	}
+	if t.line == nil {
 		return nil
 	}
 	if t.ask.ID == "" {
 		t.ask.ID = l.ids.next()
 	}
+	t.measure(charges)
 	var told fair.Answer
 	idle := false
 	err := t.line.change(ctx, l, func(s *fair.State, now window.Instant) bool {
 		idle = !t.ask.Waits && s.Idle(now)
-		shows := t.ask.Stays && !idle && s.Shows(t.ask.ID, now)
+		shows := t.ask.Stays && !idle && s.Shows(&t.ask, now)
 		told = s.Ask(&t.ask, now)
 		return shows
 	})
-	if idle {
+	if err == nil && idle {
 		l.turns.close(t.line)
 		t.line = nil
 	}
@@ -220,7 +260,6 @@ func (l *Ledger) takesTurn(ctx context.Context, id string, charges []Charge, t *
 		return nil
 	}
 	t.held, t.ahead = true, told.Ahead
-	t.asked(l)
 	now := l.now()
 	v := &Verdict{
 		ID: id, Pool: first.Pool, Window: first.Windows[0].Name, Units: first.Units, Limit: first.Windows[0].Limit, At: now,
@@ -238,28 +277,20 @@ func (c *Charge) account() accountKey {
 
 // hadTurn notes the store's answer to a call.
 func (l *Ledger) hadTurn(t *turn, v *Verdict, charges []Charge) {
-	switch {
-	case t.line == nil || v.Repeat:
-	case !v.Allowed:
-		t.asked(l)
-	default:
-		t.line.note(l, func(n *news) {
-			n.took[t.ask.Flow] += t.ask.Share
-			n.left = append(n.left, t.ask.ID)
-			if len(t.line.taken) >= mostTaken { // callers that never settle
-				clear(t.line.taken)
-			}
-			t.line.taken[v.ID] = taken{t.ask.Flow, charges}
-		})
-		t.line = nil
+	if t.line == nil || v.Repeat || !v.Allowed {
+		return
 	}
-}
-
-// asked notes that a call has got nothing that does not wait, so that its flow keeps its place.
-func (t *turn) asked(l *Ledger) {
-	if t.line != nil && !t.ask.Stays {
-		t.line.note(l, func(n *news) { n.took[t.ask.Flow] += 0 })
-	}
+	t.line.note(l, func(n *news) {
+		n.took[t.ask.Flow] += t.ask.Share
+		if t.ask.Stays {
+			n.granted = append(n.granted, t.ask.ID)
+		}
+		if len(t.line.taken) >= mostTaken { // callers that never settle
+			clear(t.line.taken)
+		}
+		t.line.taken[v.ID] = taken{t.ask.Flow, slices.DeleteFunc(slices.Clone(charges), func(c Charge) bool { return !c.takesTurns() })}
+	})
+	t.line = nil
 }
 
 // leave takes a call out of line that waits no longer.
@@ -271,13 +302,16 @@ func (t *turn) leave(l *Ledger) {
 }
 
 // shows shows the ticket of a call that waits for units so long. If that fails, others do not wait for it.
-func (t *turn) shows(ctx context.Context, l *Ledger, d time.Duration) {
+func (t *turn) shows(ctx context.Context, l *Ledger, of accountKey, d time.Duration) {
 	if t.ask.ID == "" {
 		t.ask.ID = l.ids.next()
 	}
+	if t.line == nil { // others have closed it meanwhile
+		t.line = l.openLine(of)
+	}
 	t.ask.Wait = d
 	_ = t.line.change(ctx, l, func(s *fair.State, now window.Instant) bool {
-		shows := s.Shows(t.ask.ID, now)
+		shows := s.Shows(&t.ask, now)
 		s.Ask(&t.ask, now)
 		return shows
 	})
@@ -303,7 +337,9 @@ func (t *turns) settled(l *Ledger, of Token, units Units) {
 			charge := &c.charges[i]
 			share, _ := shareOf(charge, charge.Units)
 			was = max(was, share)
-			share, _ = shareOf(charge, units[chargeName(charge.Pool)])
+			if cost, named := units[chargeName(charge.Pool)]; named || units == nil {
+				share, _ = shareOf(charge, cost)
+			}
 			is = max(is, share)
 		}
 		if known && was != is {
@@ -316,30 +352,18 @@ func (t *turns) settled(l *Ledger, of Token, units Units) {
 func (t *turnLine) note(l *Ledger, add func(*news)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.news.took == nil {
-		t.news = news{took: make(map[string]float64), back: make(map[string]float64)}
-	}
 	add(&t.news)
-	if len(t.news.took)+len(t.news.left) > mostTaken { // the ledger has been down for long
-		t.news = news{}
+	if len(t.news.took)+len(t.news.granted)+len(t.news.left) > mostTaken { // the ledger has been down for long
+		t.news = newNews()
 	}
 	if t.timer == nil && !t.news.none() {
 		t.timer = time.AfterFunc(turnsDelay, func() { t.write(l) })
 	}
 }
 
-func (n *news) none() bool { return len(n.took)+len(n.back)+len(n.left) == 0 }
+func newNews() news { return news{took: make(map[string]float64), back: make(map[string]float64)} }
 
-// add adds other news.
-func (n *news) add(other news) {
-	for flow, share := range other.took {
-		n.took[flow] += share
-	}
-	for flow, share := range other.back {
-		n.back[flow] += share
-	}
-	n.left = append(n.left, other.left...)
-}
+func (n *news) none() bool { return len(n.took)+len(n.back)+len(n.granted)+len(n.left) == 0 }
 
 // tell tells a state the news.
 func (n *news) tell(s *fair.State, now window.Instant) {
@@ -349,12 +373,15 @@ func (n *news) tell(s *fair.State, now window.Instant) {
 	for flow, share := range n.back {
 		s.Corrected(flow, share, now)
 	}
+	for _, id := range n.granted {
+		s.Granted(id, now)
+	}
 	for _, id := range n.left {
 		s.Leave(id)
 	}
 }
 
-// write writes the news. If that fails, it is tried again a moment later, or with the next question.
+// write writes the news. If that fails, they are lost, which costs order, and no units.
 func (t *turnLine) write(l *Ledger) {
 	ctx, cancel := context.WithTimeout(context.Background(), l.timeout)
 	defer cancel()
@@ -364,38 +391,40 @@ func (t *turnLine) write(l *Ledger) {
 	_ = t.change(ctx, l, func(*fair.State, window.Instant) bool { return false })
 }
 
-// writeTurns writes all news.
-func (l *Ledger) writeTurns(ctx context.Context) error {
+// writeTurns writes all news. If that fails, they are lost, which costs order, and no units.
+func (l *Ledger) writeTurns(ctx context.Context) {
 	l.turns.mu.Lock()
 	all := slices.Collect(maps.Values(l.turns.lines))
 	l.turns.mu.Unlock()
 	for _, line := range all {
-		err := line.change(ctx, l, func(*fair.State, window.Instant) bool { return false })
-		if err != nil && !errors.Is(err, ErrNoNotes) {
-			return l.storeError(ctx, "write who waits for "+line.account.upstream+"@"+line.account.account, err)
-		}
+		_ = line.change(ctx, l, func(*fair.State, window.Instant) bool { return false })
 	}
-	return nil
 }
 
 // change changes the line, and tells it the news. Do says whether it has changed the state so that it must be
-// written; it may be called several times.
+// written; it may be called several times. No call waits long for a line: after an error, calls do without it
+// for a while.
 func (t *turnLine) change(ctx context.Context, l *Ledger, do func(*fair.State, window.Instant) bool) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, turnsPatience)
+	defer cancel()
 	select {
 	case t.turn <- struct{}{}:
 		defer func() { <-t.turn }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	ctx, cancel := context.WithTimeout(ctx, l.timeout) // so that nobody keeps the turn for ever
-	defer cancel()
 	t.mu.Lock()
-	untold, ahead := t.news, t.ahead
-	t.news = news{}
+	news, ahead, off := t.news, t.ahead, SystemClock{}.Now().Before(t.off)
+	t.news = newNews()
 	t.mu.Unlock()
+	if off {
+		return errLineOff
+	}
 	defer func() {
-		if err != nil && !untold.none() {
-			t.note(l, func(n *news) { n.add(untold) })
+		if err != nil {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			t.read, t.off = time.Time{}, SystemClock{}.Now().Add(turnsOff)
 		}
 	}()
 	for range mostSwaps {
@@ -407,30 +436,43 @@ func (t *turnLine) change(ctx context.Context, l *Ledger, do func(*fair.State, w
 		}
 		now := l.clock.Now()
 		s, at := t.state.Clone(), window.At(now.Add(ahead))
-		untold.tell(&s, at)
-		write := do(&s, at) || !untold.none() && !s.Idle(at)
-		if !write {
-			if now.Sub(t.read).Abs() <= turnsFresh {
-				return nil
-			}
+		news.tell(&s, at)
+		write := do(&s, at) || !news.none() && !s.Idle(at)
+		if !write && now.Sub(t.read).Abs() > turnsFresh {
 			t.read = time.Time{}
 			continue
 		}
-		text, err := json.Marshal(&s)
+		text := ""
+		if write {
+			text = encode(&s, at)
+		} else if !t.kept || !s.Idle(at) {
+			return nil // else nobody needs the note any more
+		}
+		n, swapped, err := l.turns.swap(ctx, t.account, t.version, text)
 		if err != nil {
 			return err
 		}
-		n, swapped, err := l.turns.swap(ctx, t.account, t.version, string(text))
-		if err != nil {
-			t.read = time.Time{}
-			return err
-		}
-		t.saw(n, l.clock.Now())
-		if swapped {
+		if t.saw(n, l.clock.Now()); swapped {
 			return nil
 		}
 	}
-	return errors.New("others have changed the line each time")
+	return errLineOff
+}
+
+// errLineOff is the error of a line that calls do without for a while.
+var errLineOff = errors.New("the line cannot be read or written")
+
+// encode makes the text of a note.
+func encode(s *fair.State, now window.Instant) string {
+	for {
+		text, err := json.Marshal(s)
+		if err != nil {
+			return "" // no number of a state does that
+		}
+		if len(text) <= MaxNote || !s.Shrink(now) {
+			return string(text)
+		}
+	}
 }
 
 // reads reads the note.
@@ -444,34 +486,39 @@ func (t *turnLine) reads(ctx context.Context, l *Ledger) error {
 
 // saw takes what a note says.
 func (t *turnLine) saw(n Note, now time.Time) {
-	t.state, t.version, t.read = readLine(n), n.Version, now
+	t.state, t.version, t.read, t.kept = readLine(n), n.Version, now, n.Text != ""
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ahead = n.Now.Sub(now)
 }
 
 // peek looks in the background whether others wait, if a pool is nearly used up.
-func (l *Ledger) peek(v *Verdict) {
+func (l *Ledger) peek(c *Call, p *price, v *Verdict) {
 	t := &l.turns
-	if !t.can() || v.Blocked || v.Allowed && v.Remaining > v.Limit/nearlyUsed {
+	if !t.can() || v.Blocked || v.Impossible || v.Allowed && v.Remaining > v.Limit/nearlyUsed {
 		return
 	}
 	of, now := accountKey{upstream: v.Pool.Upstream, account: v.Pool.Account}, SystemClock{}.Now()
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if last, looked := t.peeked[of]; t.lines[of] != nil || looked && now.Sub(last).Abs() < peekEvery {
+	last, looked := t.peeked[of]
+	if t.lines[of] != nil || looked && now.Sub(last).Abs() < peekEvery {
+		t.mu.Unlock()
 		return
 	}
 	if t.peeked == nil || len(t.peeked) >= mostTaken {
 		t.peeked = make(map[accountKey]time.Time)
 	}
 	t.peeked[of] = now
+	t.mu.Unlock()
+	if l.turnOf(c, p) == nil {
+		return
+	}
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), peekEvery)
 		defer cancel()
 		n, _, err := t.swap(ctx, of, -1, "")
 		if s := readLine(n); err == nil && !s.Idle(window.At(n.Now)) { // else the next call meets the same fault
-			t.open(of)
+			l.openLine(of)
 		}
 	}()
 }
@@ -490,6 +537,8 @@ func (l *Ledger) waiting(ctx context.Context, of accountKey) (all []Waiting) {
 	if !l.turns.can() {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, turnsPatience)
+	defer cancel()
 	n, _, err := l.turns.swap(ctx, of, -1, "")
 	if err != nil {
 		return nil

@@ -1,10 +1,13 @@
 package quota_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -31,7 +34,9 @@ upstreams:
 type flow struct {
 	method  string
 	callers int
-	loops   bool // it does not wait, and asks again each 10 ms
+	loops   bool          // it does not wait, and asks again each 10 ms
+	job     string        // of one process with the others that have one
+	pauses  time.Duration // how long its calls take; 0 is 50 to 150 ms
 	units   float64
 }
 
@@ -55,15 +60,21 @@ func use(t *testing.T, flows []*flow, length time.Duration) (most int64) {
 	end := begun.Add(length)
 	var all sync.WaitGroup
 	var mu sync.Mutex
+	one, err := quota.New(b, store, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, f := range flows {
-		l, err := quota.New(b, store, nil)
-		if err != nil {
-			t.Fatal(err)
+		l := one
+		if f.job == "" {
+			if l, err = quota.New(b, store, nil); err != nil {
+				t.Fatal(err)
+			}
 		}
 		for range max(f.callers, 1) {
 			all.Go(func() {
 				for time.Now().Before(end) {
-					c := quota.Call{Upstream: "api", Method: f.method}
+					c := quota.Call{Upstream: "api", Job: f.job, Method: f.method}
 					var r *quota.Reservation
 					var err error
 					if f.loops {
@@ -84,7 +95,7 @@ func use(t *testing.T, flows []*flow, length time.Duration) (most int64) {
 					mu.Lock()
 					most = max(most, r.Used)
 					mu.Unlock()
-					time.Sleep(50*time.Millisecond + rand.N(100*time.Millisecond))
+					time.Sleep(cmp.Or(f.pauses, 50*time.Millisecond+rand.N(100*time.Millisecond)))
 					if f.method == "answer" {
 						units = 100 + rand.Int64N(500)
 						if _, err = r.Settle(context.WithoutCancel(t.Context()), quota.Units{"units": units}); err != nil {
@@ -118,6 +129,8 @@ func TestProcessesTakeTurns(t *testing.T) {
 		"heavy, settled":  {[]flow{{method: "heavy"}, {method: "answer", callers: 4}, {method: "answer", callers: 4}, {method: "answer", callers: 4}}, 0.99, 0.9},
 		"many callers":    {[]flow{{method: "get", callers: 4}, {method: "get", callers: 20}, {method: "get", callers: 4}, {method: "get", callers: 4}}, 0.99, 0.9},
 		"some ask often":  {[]flow{{method: "get", callers: 4, loops: true}, {method: "get", callers: 4}, {method: "get", callers: 4}, {method: "get", callers: 4, loops: true}}, 0.99, 0.9},
+		"jobs of one":     {[]flow{{method: "heavy", job: "a"}, {method: "get", callers: 4, job: "b"}, {method: "get", callers: 4, job: "c"}}, 0.99, 0.9},
+		"a quick one":     {[]flow{{method: "heavy", job: "a", pauses: time.Millisecond}, {method: "get", callers: 8, job: "b", pauses: 100 * time.Millisecond}}, 0.99, 0.9},
 		"heavy and often": {[]flow{{method: "heavy"}, {method: "get", callers: 4, loops: true}, {method: "get", callers: 4}, {method: "get", callers: 4, loops: true}}, 0.75, 0.6},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -193,10 +206,14 @@ func TestTurnsCostNothingWhileNobodyWaits(t *testing.T) {
 type noted struct {
 	*memstore.Store
 	swaps atomic.Int64
+	hangs atomic.Bool
 }
 
 func (n *noted) SwapNote(ctx context.Context, name string, version int64, text string) (quota.Note, bool, error) {
-	n.swaps.Add(1)
+	if n.swaps.Add(1); n.hangs.Load() {
+		<-ctx.Done()
+		return quota.Note{}, false, ctx.Err()
+	}
 	return n.Store.SwapNote(ctx, name, version, text)
 }
 
@@ -250,5 +267,162 @@ func TestACallThatIsHeldBack(t *testing.T) {
 		if _, err := l.Reserve(t.Context(), quota.Call{Job: "light", Method: "get"}); err != nil {
 			t.Error("nobody waits any more:", err)
 		}
+	})
+}
+
+// newFair returns a ledger of the price book of these tests, with a call taken of it.
+func newFair(t *testing.T, store quota.Store) *quota.Ledger {
+	t.Helper()
+	b, err := book.Parse("costs.yaml", []byte(fairBook), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := quota.New(b, store, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"first", ""} {
+		if _, err := l.Reserve(t.Context(), quota.Call{ID: id, Job: "light", Method: "get"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return l
+}
+
+// waitHeavily lets ten heavy calls come, of which the last one waits for a minute.
+func waitHeavily(t *testing.T, l *quota.Ledger) (done func()) {
+	t.Helper()
+	ended := make(chan error)
+	for range 10 {
+		go func() {
+			_, err := l.Wait(t.Context(), quota.Call{Job: "heavy", Method: "heavy"}, time.Hour)
+			ended <- err
+		}()
+	}
+	wait := func() {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	for range 9 {
+		wait()
+	}
+	synctest.Wait()
+	return wait
+}
+
+// A call whose id was granted before gets that grant, also while others wait.
+func TestARepeatIsNotHeldBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFair(t, memstore.New(nil))
+		done := waitHeavily(t, l)
+		var err error
+		for range 21 {
+			if _, err = l.Reserve(t.Context(), quota.Call{Job: "light", Method: "get"}); err != nil {
+				break
+			}
+		}
+		if !errors.Is(err, quota.ErrRefused) {
+			t.Fatal("the job is never held back:", err)
+		}
+		r, err := l.Reserve(t.Context(), quota.Call{ID: "first", Job: "light", Method: "get"})
+		if err != nil || !r.Repeat {
+			t.Errorf("a repeat: %v", err)
+		}
+		done()
+	})
+}
+
+// A store whose notes hang costs each call a moment at most, and the order.
+func TestALineThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &noted{Store: memstore.New(nil)}
+		l := newFair(t, store)
+		done := waitHeavily(t, l)
+		store.hangs.Store(true)
+		began := time.Now()
+		var all sync.WaitGroup
+		for range 10 {
+			all.Go(func() {
+				if _, err := l.Reserve(t.Context(), quota.Call{Job: "light", Method: "get"}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		if all.Wait(); time.Since(began) > 300*time.Millisecond { // on the clock of the bubble
+			t.Errorf("ten calls took %s", time.Since(began))
+		}
+		if done(); time.Since(began) > 70*time.Second {
+			t.Errorf("a call whose units came back after a minute got them after %s", time.Since(began))
+		}
+	})
+}
+
+// A call that waits for long keeps its place, whatever other calls of its process find.
+func TestALongWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, err := book.Parse("costs.yaml", []byte(`
+revision: 1
+upstreams:
+  api:
+    pools: {units: {quota: 100, windows: [{per: 24h}]}}
+    methods: {get: {pool: units, cost: 1}, list: {pool: units, cost: 60}}
+`), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := quota.New(b, memstore.New(nil), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error)
+		for range 2 {
+			go func() {
+				_, err := l.Wait(t.Context(), quota.Call{Job: "heavy", Method: "list"}, 100*time.Hour)
+				ended <- err
+			}()
+		}
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		for hour := range 20 {
+			time.Sleep(67 * time.Minute)
+			if _, err := l.Reserve(t.Context(), quota.Call{Job: "light", Method: "get"}); err != nil && !errors.Is(err, quota.ErrRefused) {
+				t.Fatal(err)
+			}
+			if all, err := l.View().Usage(t.Context(), "", ""); err != nil || len(all[0].Waiting) != 1 {
+				t.Errorf("after %d times 67 minutes: %+v %v, want one that waits", hour+1, all, err)
+			}
+		}
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// However many wait, under whatever names, their line fits into a note.
+func TestALineFitsIntoANote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newFair(t, memstore.New(nil))
+		ctx, stop := context.WithCancel(t.Context())
+		for range 9 {
+			if _, err := l.Reserve(ctx, quota.Call{Method: "heavy"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range 200 {
+			go func() {
+				job := fmt.Sprintf("%03d-%s", i, strings.Repeat("x", 120))
+				if _, err := l.Wait(ctx, quota.Call{Job: job, Method: "heavy"}, time.Hour); !errors.Is(err, context.Canceled) && err != nil {
+					t.Error(err)
+				}
+			}()
+		}
+		time.Sleep(30 * time.Second)
+		all, err := l.View().Usage(ctx, "", "")
+		if err != nil || len(all[0].Waiting) < 30 {
+			t.Errorf("%d wait in the line, %v", len(all[0].Waiting), err)
+		}
+		stop()
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
+
+	"github.com/headroom-quota/headroom/quota/fair"
 )
 
 // maxJitter is the longest random delay of a retry. In one ledger only the first call in
@@ -71,12 +73,12 @@ func (l *Ledger) Wait(ctx context.Context, c Call, longest time.Duration) (*Rese
 			return r, err
 		}
 	}
-	if flow == "" {
+	if c.turn == nil {
 		flow = l.inTurn(&c, price)
 	}
 	if c.turn != nil {
 		c.turn.ask.Waits = true
-		c.turn.line = l.turns.open(price.charges[0].account())
+		c.turn.line = l.openLine(price.charges[0].account())
 	}
 	w := &waiter{until: until, came: came}
 	l.line.join(w, flow, price.charges, l.clock.Now())
@@ -162,7 +164,7 @@ func (l *Ledger) waitInLine(ctx context.Context, c Call, w *waiter, price *price
 		}
 		d := jittered(refused.RetryAfter, left)
 		if l.line.asksAt(w, &nextAsk{at: now.Add(d), told: refused}, now) {
-			if err := l.sleepInTurn(ctx, w, c.turn, d); err != nil {
+			if err := l.sleepInTurn(ctx, w, &c, price.charges[0].account(), d); err != nil {
 				return nil, err
 			}
 		}
@@ -171,18 +173,17 @@ func (l *Ledger) waitInLine(ctx context.Context, c Call, w *waiter, price *price
 }
 
 // sleepInTurn sleeps until units come back, and shows the call's ticket meanwhile.
-func (l *Ledger) sleepInTurn(ctx context.Context, w *waiter, t *turn, d time.Duration) error {
-	for {
-		step := d
-		if t != nil {
-			t.shows(ctx, l, d)
-			step = min(d, t.ask.Life()/4)
+func (l *Ledger) sleepInTurn(ctx context.Context, w *waiter, c *Call, of accountKey, d time.Duration) error {
+	for end := l.clock.Now().Add(d); d > 0; d = end.Sub(l.clock.Now()) {
+		if c.turn != nil {
+			c.turn.shows(ctx, l, of, d)
+			d = min(end.Sub(l.clock.Now()), c.turn.ask.Life()/4, fair.Quiet/2)
 		}
-		woken, err := l.sleepUnlessFreed(ctx, w, step)
-		if d -= step; err != nil || woken || d <= 0 {
+		if woken, err := l.sleepUnlessFreed(ctx, w, d); err != nil || woken {
 			return err
 		}
 	}
+	return nil
 }
 
 // A call that waits for a slot, or for units of which estimates are settled, asks again
