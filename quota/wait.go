@@ -5,8 +5,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
-
-	"github.com/headroom-quota/headroom/quota/fair"
 )
 
 // maxJitter is the longest random delay of a retry. In one ledger only the first call in
@@ -177,7 +175,7 @@ func (l *Ledger) sleepInTurn(ctx context.Context, w *waiter, c *Call, of account
 	for end := l.clock.Now().Add(d); d > 0; d = end.Sub(l.clock.Now()) {
 		if c.turn != nil {
 			c.turn.shows(ctx, l, of, d)
-			d = min(end.Sub(l.clock.Now()), c.turn.ask.Life()/4, fair.Quiet/2)
+			d = min(end.Sub(l.clock.Now()), c.turn.ask.Life()/4)
 		}
 		if woken, err := l.sleepUnlessFreed(ctx, w, d); err != nil || woken {
 			return err

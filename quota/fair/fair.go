@@ -22,8 +22,9 @@ const (
 	Quiet = time.Minute
 	// life is how long a ticket counts after its caller has shown it last, or a part of the time for which
 	// the caller waits, if that is longer. A caller shows it more often.
-	life     = 2 * time.Second
-	lifePart = 30
+	life        = 2 * time.Second
+	lifePart    = 30
+	longestLife = 30 * time.Second
 	// Lead is by how much of the limit a flow may be ahead of another one that waits.
 	Lead = 0.02
 	// leadTime is for how long a flow may be ahead, if that is more: of a short window.
@@ -150,7 +151,7 @@ func (s *State) room(now window.Instant) bool {
 }
 
 // Life is how long the ticket counts if it is not shown again.
-func (a *Ask) Life() time.Duration { return max(life, a.Wait/lifePart) }
+func (a *Ask) Life() time.Duration { return min(max(life, a.Wait/lifePart), longestLife) }
 
 // lead is by how much of the limit the flow may be ahead.
 func (a *Ask) lead() float64 {

@@ -146,15 +146,15 @@ func TestWhoDoesNotWaitHoldsNobodyBack(t *testing.T) {
 	}
 }
 
-// A ticket that nobody shows any more counts for two seconds, or a thirtieth of the wait.
+// A ticket that nobody shows any more counts for two seconds, or a thirtieth of the wait, and 30 s at most.
 func TestTheDeadAreForgotten(t *testing.T) {
-	for _, wait := range []time.Duration{0, time.Minute, 10 * time.Minute} {
+	for _, wait := range []time.Duration{0, time.Minute, 10 * time.Minute, 24 * time.Hour} {
 		s, now := fair.State{}, start
 		dead := ask("dead", 0.1)
 		dead.Wait = wait
 		s.Ask(dead, now)
 		s.Took("a", 0.1, now)
-		life := max(2*time.Second, wait/30)
+		life := min(max(2*time.Second, wait/30), 30*time.Second)
 		if !s.Ask(loose("a", 0.1), now.Add(life)).Held {
 			t.Errorf("wait of %s: it is forgotten before %s", wait, life)
 		}
