@@ -29,12 +29,16 @@ func (s *Store) LimitChanges(ctx context.Context, most int) ([]quota.KeyLimit, e
 }
 
 // SwapNote implements [quota.NoteKeeper].
-func (s *Store) SwapNote(ctx context.Context, name string, version int64, text string) (n quota.Note, swapped bool, err error) {
-	n, err = through(ctx, s, nil, func(ctx context.Context) (n quota.Note, err error) {
-		n, swapped, err = s.store.SwapNote(ctx, name, version, text)
-		return n, err
+func (s *Store) SwapNote(ctx context.Context, name string, version int64, text string) (quota.Note, bool, error) {
+	type answer struct {
+		note    quota.Note
+		swapped bool
+	}
+	a, err := through(ctx, s, nil, func(ctx context.Context) (a answer, err error) { // it may run on behind the caller
+		a.note, a.swapped, err = s.store.SwapNote(ctx, name, version, text)
+		return a, err
 	})
-	return n, swapped, err
+	return a.note, a.swapped, err
 }
 
 // probeLimits probes if it is time to. A ledger that has not read its limits yet asks for nothing
