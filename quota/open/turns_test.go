@@ -95,7 +95,7 @@ func TestTheDeadHoldNobodyUp(t *testing.T) {
 					if _, err := o.Ledger.Reserve(t.Context(), quota.Call{Job: "more", Method: "heavy"}); !errors.Is(err, quota.ErrRefused) {
 						t.Fatal("more than the limit:", err)
 					}
-					time.Sleep(50 * time.Millisecond)
+					time.Sleep(200 * time.Millisecond)
 					if _, err := o.Ledger.Reserve(t.Context(), light); err != nil && !errors.As(err, &refused) {
 						t.Fatal(err)
 					}

@@ -113,7 +113,7 @@ upstreams:
 		if err == nil && r.Verdict.Remaining < 2000 {
 			t.Fatalf("the call is never held back: %+v", r.Verdict)
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(10 * time.Millisecond)
 	}
 	get(false, "while another one waits")
 
