@@ -1,4 +1,4 @@
-// Package dump writes what a catalog holds as text, so that tests can compare catalogs.
+// Package dump writes what a catalog holds as text, so that tests can compare two of them.
 package dump
 
 import (
