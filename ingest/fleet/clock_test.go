@@ -21,7 +21,7 @@ func TestAWrongClock(t *testing.T) {
 	quick := fleet.Timing{Beat: 200 * time.Millisecond}
 	wrong := r.fleet(c, fleet.Options{Timing: quick})
 	wrong.Ahead(&ahead)
-	r.must(wrong.Beat(t.Context())) // it starts with a clock that it has looked at
+	r.beat(wrong) // it starts with a clock that it has looked at
 	r.background(wrong.Run)
 	r.eventually("it says why it does not work", func() bool { return strings.Contains(wrong.Status(), "5m0s ahead") })
 	if err := wrong.Reload(t.Context(), r.runner(c, wrong.Clock(), nil), r.config.List(), func() error { return nil }); err != nil {

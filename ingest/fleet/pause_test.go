@@ -70,13 +70,13 @@ func TestANewRegionIsKept(t *testing.T) {
 		t.Fatal(fault)
 	}
 	after := r.fleet(c, quick)
-	r.must(after.Beat(t.Context()))
+	r.beat(after)
 	stop := r.background(before.Run)
 	r.must(after.Insert(t.Context(), r.job("charts"), time.Now().Truncate(time.Microsecond)))
 	board, err := fleet.NewBoard(c)
 	r.must(err)
 	r.eventually("the old daemon has done its region, and given the new one back", func() bool {
-		r.must(after.Beat(t.Context()))
+		r.beat(after)
 		done := r.number(c, "SELECT count(*) FROM headroom_fleet.units WHERE work = 'US' AND outcome->>'state' = 'done'")
 		open := r.number(c, "SELECT count(*) FROM headroom_fleet.works WHERE work = 'DE' AND next_at > clock_timestamp() + interval '10 seconds'")
 		return done == 1 && open == 1

@@ -91,14 +91,30 @@ func TestProgramIsTakenAway(t *testing.T) {
 		if runs.Add(1) > 1 {
 			return nil
 		}
-		_, err := c.Pool().Exec(context.Background(), "UPDATE headroom_fleet.river_job SET state = 'retryable', scheduled_at = now() WHERE state = 'running'")
+		_, err := c.Pool().Exec(context.Background(), "UPDATE headroom_fleet.river_job SET state = 'retryable', scheduled_at = now() + interval '1 hour' WHERE state = 'running'")
 		r.must(err)
 		<-abort.Done()
 		return context.Cause(abort)
 	}
-	f := r.programmed(c, lease.Files(t.TempDir()), brief, program)
+	locks := lease.Files(t.TempDir())
+	f := r.programmed(c, locks, brief, program)
 	r.background(f.Run)
 	r.must(f.Insert(t.Context(), r.job("tap"), time.Now().Truncate(time.Microsecond)))
+	// A worker that meets the lock of the one before it waits for minutes.
+	r.eventually("the program is killed", func() bool {
+		if runs.Load() == 0 {
+			return false
+		}
+		lock, err := locks.Lock(t.Context(), "default/tap")
+		if errors.Is(err, ingest.ErrHeld) {
+			return false
+		}
+		r.must(err)
+		r.must(lock.Unlock())
+		return true
+	})
+	_, err := c.Pool().Exec(t.Context(), "UPDATE headroom_fleet.river_job SET scheduled_at = now() WHERE state = 'retryable'")
+	r.must(err)
 	r.eventually("the run ends", func() bool {
 		return r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE report->>'state' = 'done'") == 1
 	})

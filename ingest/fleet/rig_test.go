@@ -167,6 +167,13 @@ func (r *rig) background(do func(context.Context) error) (stop func()) {
 	return stop
 }
 
+// beat says that a process is alive. What beats often gives each beat little time, which may not
+// do on a busy machine.
+func (r *rig) beat(f *fleet.Fleet) {
+	r.t.Helper()
+	r.eventually("a beat", func() bool { return f.Beat(context.Background()) == nil })
+}
+
 // eventually waits until a condition holds.
 func (r *rig) eventually(what string, holds func() bool) {
 	r.t.Helper()
