@@ -11,6 +11,7 @@ import (
 
 // TestServeWithoutYouTube: the server works with any price book and any jobs.
 func TestServeWithoutYouTube(t *testing.T) {
+	t.Parallel()
 	for name, jobs := range map[string]string{
 		"built-in jobs":   "",
 		"jobs of YouTube": "jobs: {charts: {kind: trending, schedule: \"@hourly\", regions: [US]}}\n",

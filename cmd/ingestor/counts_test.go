@@ -94,6 +94,7 @@ func watched(t *testing.T, units int64) (*folder, *sim.Server) {
 
 // TestOthersAreOnThePage: a server that watches shows what others have spent.
 func TestOthersAreOnThePage(t *testing.T) {
+	t.Parallel()
 	f, cloud := watched(t, 777)
 	s := f.serve("INGESTOR_WATCH=true")
 	var page string
@@ -117,6 +118,7 @@ func TestOthersAreOnThePage(t *testing.T) {
 
 // TestAWatchThatFailsIsOnThePage, and in the metrics: a log alone is read by nobody.
 func TestAWatchThatFailsIsOnThePage(t *testing.T) {
+	t.Parallel()
 	f, cloud := watched(t, 777)
 	cloud.Refuse(&sim.Refusal{Status: 403, Code: "PERMISSION_DENIED"})
 	s := f.serve("INGESTOR_WATCH=true")
@@ -145,6 +147,7 @@ func TestAWatchThatFailsIsOnThePage(t *testing.T) {
 // TestRunsCountOthersFirst: a run that does not stay asks once before it starts, and works
 // all the same if it gets no answer.
 func TestRunsCountOthersFirst(t *testing.T) {
+	t.Parallel()
 	f, _ := watched(t, 995)
 	if r := f.run("run", "--once", "--watch", "--job", "trending", "--region", "US"); r.code != console.ExitDeferred {
 		t.Errorf("left with %d, want %d: others have spent all\n%s%s", r.code, console.ExitDeferred, r.stdout, r.stderr)

@@ -16,6 +16,7 @@ import (
 // TestTheDaemonTellsOfRuns lets a daemon go on with a run that was killed, as then it
 // need not wait, and reads what it says in JSON and to node_exporter.
 func TestTheDaemonTellsOfRuns(t *testing.T) {
+	t.Parallel()
 	f := newFolder(t, 1000, "")
 	f.killed()
 	cmd := f.program(t.Context(), "run", "--output", "json", "--metrics-file", f.path("ingestor.prom"))
@@ -75,6 +76,7 @@ func (f *folder) killed() {
 // TestASignalEndsTheDaemon: the first one when the pages under way are kept, a second
 // one at once.
 func TestASignalEndsTheDaemon(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		answer time.Duration // 0 is never
 		again  bool

@@ -36,6 +36,7 @@ func (s *served) ask(body string) (said string, err error) {
 // TestKilledServer kills one of two servers while eight reserve at it, and asks the other
 // again for what was not answered: each id is charged once.
 func TestKilledServer(t *testing.T) {
+	t.Parallel()
 	servers := twoServers(t, 1_000_000)
 	var all sync.WaitGroup
 	var answered atomic.Int64

@@ -154,6 +154,7 @@ func twoServers(t *testing.T, quota int64) (servers []*served) {
 // TestReservingFromPython: two servers on one Redis behind a round robin, and eight
 // processes that reserve at once on one pool. Exactly the limit is granted.
 func TestReservingFromPython(t *testing.T) {
+	t.Parallel()
 	limit := int64(200)
 	if os.Getenv("HEADROOM_SOAK") == "1" {
 		limit = 2000

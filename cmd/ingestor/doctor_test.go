@@ -29,6 +29,7 @@ func (f *folder) harm(name string, at int64, with []byte) {
 }
 
 func TestDoctorAndDamage(t *testing.T) {
+	t.Parallel()
 	const page = 4096
 	junk := bytes.Repeat([]byte{0xa5}, 10*page)
 	for _, tt := range []struct {
@@ -91,6 +92,7 @@ func TestDoctorMendsTheIndex(t *testing.T) {
 // A damaged ledger is an outage: it grants nothing, and says what to do. The price book
 // admits no calls here.
 func TestADamagedLedgerGrantsNothing(t *testing.T) {
+	t.Parallel()
 	for name, harm := range map[string]func(*folder){
 		"pages are junk":     func(f *folder) { f.harm("ledger.db", 4096, bytes.Repeat([]byte{0xa5}, 40_000)) },
 		"the end is missing": func(f *folder) { f.harm("ledger.db", 6000, nil) },

@@ -131,6 +131,7 @@ func mostKills() int {
 // writes, after removing duplicates by key, what an undisturbed one writes. The upstream
 // refuses nothing.
 func TestTapIsKilled(t *testing.T) {
+	t.Parallel()
 	kills := mostKills()
 	undisturbed := newFolder(t, 1000, "")
 	out, code := undisturbed.tap(noOne, 0)
@@ -248,6 +249,7 @@ func TestCommandIsKilled(t *testing.T) {
 // TestTapResumes: when the quota is used up, the exit code says so, and the next run
 // continues where the last one stopped.
 func TestTapResumes(t *testing.T) {
+	t.Parallel()
 	f := newFolder(t, 100, "")
 	f.quota(20)
 	first, code := f.tap(noOne, 0)
@@ -272,6 +274,7 @@ func TestTapResumes(t *testing.T) {
 // TestTapIsRefusedByTheUpstream: a program that stops because the upstream itself says that
 // the quota is used up is deferred, too.
 func TestTapIsRefusedByTheUpstream(t *testing.T) {
+	t.Parallel()
 	f := newFolder(t, 3, "")
 	f.quota(100)
 	if _, code := f.tap(noOne, 0); code != console.ExitDeferred || !strings.Contains(f.said, "it can resume at") || f.sim.Counts().Total().Refused != 1 {
@@ -282,6 +285,7 @@ func TestTapIsRefusedByTheUpstream(t *testing.T) {
 // TestExecOutputIsHeld: a child with a session of its own, which holds the output, does not
 // keep the command from its end after the program was killed.
 func TestExecOutputIsHeld(t *testing.T) {
+	t.Parallel()
 	setsid, err := exec.LookPath("setsid")
 	if err != nil {
 		t.Skip("there is no setsid")

@@ -17,6 +17,7 @@ import (
 // TestCrowdWithFewFiles: a crowd that opens more connections than the process may open files
 // takes the place of nobody, also where the limit is low.
 func TestCrowdWithFewFiles(t *testing.T) {
+	t.Parallel()
 	f := newFolder(t, 1000, "")
 	f.files = 256
 	s := f.serve("INGESTOR_PROBE_LISTEN=127.0.0.1:0")

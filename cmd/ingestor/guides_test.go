@@ -209,6 +209,7 @@ var sandboxAddress = regexp.MustCompile(`127\.0\.0\.1:809\d`)
 // TestReadmeFetches runs the listing with which a new user begins, as it is printed but
 // for the installation, the port and a wait for the sandbox to listen.
 func TestReadmeFetches(t *testing.T) {
+	t.Parallel()
 	port := sandboxAddress.FindString(guides(t)["README.md"])
 	listing := fenced(guides(t)["README.md"], "sh")[1]
 	install, rest, _ := strings.Cut(listing, "\n")

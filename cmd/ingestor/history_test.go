@@ -98,6 +98,7 @@ func (p *past) remove(names ...string) {
 
 // The ledger and its journal are gone, and the catalog knows of runs of today.
 func TestLedgerThatKnowsLessThanTheRuns(t *testing.T) {
+	t.Parallel()
 	units := quota.Pool{Upstream: "youtube", Account: quota.DefaultAccount, Name: "units"}
 	for _, tt := range []struct {
 		name    string

@@ -43,6 +43,7 @@ func (s *served) request(method, path, body, token string) answered {
 
 // TestLimits sets limits with the command, over HTTP, and sees that a running server obeys.
 func TestLimits(t *testing.T) {
+	t.Parallel()
 	f := newFolder(t, 1000, "")
 	f.write("costs.yaml", "extends: builtin\nrevision: 2\nfamilies: {client: {quota: 1, windows: [{per: 1h}], keys: {acme: 2, carol: 3}}, other: {quota: 1, windows: [{per: 1h}]}}\n")
 	const operator = "a-token-of-a-person-who-changes-limits-0123456789"

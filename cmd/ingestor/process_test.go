@@ -285,6 +285,7 @@ var homes = map[string]func(*testing.T) (ledger string){
 // TestKilledRunsLoseNothing kills runs at random instants, each followed by one that
 // goes on.
 func TestKilledRunsLoseNothing(t *testing.T) {
+	t.Parallel()
 	for home, ledger := range homes {
 		t.Run(home, func(t *testing.T) { killedRunsLoseNothing(t, ledger(t)) })
 	}
@@ -358,6 +359,7 @@ func firstDifference(want, got string) string {
 // TestOverlappingRuns starts eight at once: each runs the jobs that it finds free,
 // and says who has the others. All together spend what one would.
 func TestOverlappingRuns(t *testing.T) {
+	t.Parallel()
 	for home, ledger := range homes {
 		for _, tt := range []struct {
 			name         string
@@ -504,6 +506,7 @@ func (f *folder) again(cmd *exec.Cmd) {
 
 // TestASignalLetsThePageFinish, and a second one does not.
 func TestASignalLetsThePageFinish(t *testing.T) {
+	t.Parallel()
 	f := newFolder(t, 1000, "")
 	cmd, stdout := f.stalled(300*time.Millisecond, "run", "--once", "--job", "trending")
 	f.signal(cmd)

@@ -35,6 +35,7 @@ func (f *folder) withToken(calls string) {
 // TestProxyInServe: curl and Python's standard library call through a server that also runs
 // the proxy. The server names their calls, and neither the key nor the token appears.
 func TestProxyInServe(t *testing.T) {
+	t.Parallel()
 	f := newFolder(t, 20, "")
 	f.withToken("upstreams: [youtube], methods: [videos.list]")
 	r := f.stay("serve", "--listen", "127.0.0.1:0", "--proxy-listen", "127.0.0.1:0")

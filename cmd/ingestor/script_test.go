@@ -3,13 +3,11 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,14 +18,14 @@ import (
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/signals"
 	"github.com/headroom-quota/headroom/ingest/youtube/youtubesim"
+	"github.com/headroom-quota/headroom/internal/testing/childtest"
 	"github.com/headroom-quota/headroom/quota/pgstore/testing/pgtest"
 )
 
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) != "ingestor" {
 		signals.Release() // Ctrl-C ends the tests
-		// The scripts mostly wait, so more of them can run at once than there are processors.
-		_ = flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0))))
+		childtest.AtOnce(6)
 	}
 	testscript.Main(m, map[string]func(){
 		"ingestor": main,

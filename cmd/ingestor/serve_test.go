@@ -46,6 +46,7 @@ func (s *served) get(client *http.Client, path string, into any) (protocol strin
 // TestServe checks that a server shows what another process fetches, before and after, in
 // the words of the commands.
 func TestServe(t *testing.T) {
+	t.Parallel()
 	t.Run("catalog_in_a_file", func(t *testing.T) { testServe(t, newFolder(t, 1000, "")) })
 	t.Run("catalog_in_postgres", func(t *testing.T) {
 		f := newFolder(t, 1000, "")

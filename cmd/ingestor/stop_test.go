@@ -36,6 +36,7 @@ func TestSignalsAreCaughtBeforeLargePackagesAreInitialized(t *testing.T) {
 // TestARunIsToldToStopAtAnyMoment sends a signal after a random time. The run exits 75 and
 // writes nothing, or it has done all its work.
 func TestARunIsToldToStopAtAnyMoment(t *testing.T) {
+	t.Parallel()
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
 	for home, ledger := range homes {
@@ -49,7 +50,7 @@ func TestARunIsToldToStopAtAnyMoment(t *testing.T) {
 			takes := time.Since(began)
 			t.Logf("seed %d; a run takes %s", seed, takes)
 			codes := map[int]int{}
-			kills := 8
+			kills := 4
 			if os.Getenv("HEADROOM_SOAK") == "1" {
 				kills = 100
 			}
@@ -92,6 +93,7 @@ func (f *folder) durable() {
 // TestARunIsToldToStopBeforeItsJobsBegin: one job has a call under way, the others have
 // not begun.
 func TestARunIsToldToStopBeforeItsJobsBegin(t *testing.T) {
+	t.Parallel()
 	for home, ledger := range homes {
 		t.Run(home, func(t *testing.T) {
 			f := newFolder(t, 1000, ledger(t))
@@ -116,6 +118,7 @@ func TestARunIsToldToStopBeforeItsJobsBegin(t *testing.T) {
 
 // TestARunIsToldToStopWhileItStarts: the ledger does not answer, and is not waited for.
 func TestARunIsToldToStopWhileItStarts(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		args []string
 		code int

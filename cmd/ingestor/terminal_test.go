@@ -63,6 +63,7 @@ func TestOnATerminal(t *testing.T) {
 // TestOutputFitsATerminal looks at what is shown without a run: no line is wider than
 // the terminal but for a word that cannot be broken, no path is cut.
 func TestOutputFitsATerminal(t *testing.T) {
+	t.Parallel()
 	f := newFolder(t, 1000, "")
 	if r := f.run("run", "--once", "--quiet"); r.code != console.ExitDone {
 		t.Fatal(r)

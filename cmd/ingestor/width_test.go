@@ -19,6 +19,7 @@ var logLine = regexp.MustCompile(`\d\d:\d\d:\d\d (INF|WRN|ERR) `)
 
 // TestTablesFitWhateverNamesAreCalled: a table on 80 columns cuts names, never figures.
 func TestTablesFitWhateverNamesAreCalled(t *testing.T) {
+	t.Parallel()
 	f := newFolder(t, 1000, "")
 	long := strings.Repeat("long_", 11) + "job"
 	account := "account-" + strings.Repeat("x", 56)
@@ -83,6 +84,7 @@ jobs:
 
 // TestOtherLocalesGetASCII: a terminal that has no UTF-8 cannot show bars of blocks.
 func TestOtherLocalesGetASCII(t *testing.T) {
+	t.Parallel()
 	f := newFolder(t, 1000, "")
 	if r := f.run("run", "--once", "--job", "trending", "--quiet"); r.code != console.ExitDone {
 		t.Fatal(r)

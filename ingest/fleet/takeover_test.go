@@ -2,7 +2,6 @@ package fleet_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -23,12 +22,7 @@ import (
 // The tests mostly wait: for the next beat of a daemon, or the next minute. So more of them run at
 // once than there are processors, unless -parallel says how many.
 func TestMain(m *testing.M) {
-	flag.Parse()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if !given {
-		_ = flag.Set("test.parallel", "6") // it is a number
-	}
+	childtest.AtOnce(6)
 	childtest.Main(m, map[string]childtest.Task{"daemon": daemon, "programs": programs})
 }
 

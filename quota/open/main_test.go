@@ -23,6 +23,7 @@ func run(m *testing.M) int {
 	if childtest.Do(children) {
 		return 0
 	}
+	childtest.AtOnce(6)
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("key")+r.Header.Get("X-Goog-Api-Key") != theKey {
 			w.WriteHeader(http.StatusForbidden)

@@ -4,10 +4,13 @@ package childtest
 
 import (
 	"bufio"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -51,6 +54,17 @@ func Do(tasks map[string]Task) bool {
 		os.Exit(1)
 	}
 	return true
+}
+
+// AtOnce lets n tests run at once, unless the command line says how many. It is for a package
+// whose tests mostly wait: go test runs as many as there are processors.
+func AtOnce(n int) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", strconv.Itoa(max(n, runtime.GOMAXPROCS(0))))
+	}
 }
 
 // Child is a running process of this binary.

@@ -8,6 +8,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/headroom-quota/headroom/internal/testing/childtest"
 )
 
 var (
@@ -20,14 +22,10 @@ var (
 var folder string
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	// The tests mostly wait, so more of them can run at once than there are processors.
-	given := map[string]bool{}
-	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	if !given["test.parallel"] {
-		_ = flag.Set("test.parallel", "6")
-	}
-	if !given["faults"] && soak() {
+	childtest.AtOnce(6)
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "faults" })
+	if !given && soak() {
 		*faults = 5 * time.Minute
 	}
 	var err error
