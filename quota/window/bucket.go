@@ -53,14 +53,9 @@ func (b *Bucket) move(at Instant) {
 // Used implements [Window]: the level, rounded up to whole units.
 func (b *Bucket) Used(at Instant) int64 { return ceilDiv(b.view(max(at, b.latest)), b.unit) }
 
-// Fits implements [Window].
-func (b *Bucket) Fits(at Instant, units, limit int64) bool {
-	return fits(b.Used(at), units, limit)
-}
-
 // Take implements [Window].
 func (b *Bucket) Take(at Instant, units, limit int64) bool {
-	return b.Fits(at, units, limit) && b.Add(max(at, b.latest), units)
+	return fits(b.Used(at), units, limit) && b.Add(max(at, b.latest), units)
 }
 
 // Add implements [Window]. Units of the past have drained since, as far as the bucket
@@ -171,7 +166,7 @@ func (b *Bucket) pull(parts int64) int64 {
 // Free implements [Window].
 func (b *Bucket) Free(at Instant, units, limit int64) Instant {
 	switch {
-	case b.Fits(at, units, limit):
+	case fits(b.Used(at), units, limit):
 		return at
 	case units > limit:
 		return Never
@@ -183,16 +178,6 @@ func (b *Bucket) Free(at Instant, units, limit int64) Instant {
 func (b *Bucket) falls(at Instant, units int64) Instant {
 	at = max(at, b.latest)
 	return at + Instant(b.empties(b.view(at)-units*b.unit))
-}
-
-// Next implements [Window].
-func (b *Bucket) Next(at Instant) (int64, Instant) {
-	used := b.Used(at)
-	if used == 0 {
-		return 0, Never
-	}
-	next := b.falls(at, used-1)
-	return used - b.Used(next), next
 }
 
 // Reset implements [Window].

@@ -79,14 +79,9 @@ func (c *Calendar) count(at Instant) int64 {
 	return c.used
 }
 
-// Fits implements [Window].
-func (c *Calendar) Fits(at Instant, units, limit int64) bool {
-	return fits(c.Used(at), units, limit)
-}
-
 // Take implements [Window].
 func (c *Calendar) Take(at Instant, units, limit int64) bool {
-	return c.Fits(at, units, limit) && c.Add(max(at, c.latest), units)
+	return fits(c.Used(at), units, limit) && c.Add(max(at, c.latest), units)
 }
 
 // Add implements [Window].
@@ -163,7 +158,7 @@ func (c *Calendar) Forget(at Instant, units int64) int64 {
 
 // Free implements [Window].
 func (c *Calendar) Free(at Instant, units, limit int64) Instant {
-	if c.Fits(at, units, limit) {
+	if fits(c.Used(at), units, limit) {
 		return at
 	}
 	now, _ := c.view(at)
@@ -176,22 +171,6 @@ func (c *Calendar) Free(at Instant, units, limit int64) Instant {
 		return now.end + c.lag
 	}
 	return now.following() + c.lag
-}
-
-// Next implements [Window].
-func (c *Calendar) Next(at Instant) (int64, Instant) {
-	used := c.Used(at)
-	if used == 0 {
-		return 0, Never
-	}
-	now, _ := c.view(at)
-	switch {
-	case used > now.used:
-		return used - now.used, now.start + c.lag
-	case used > now.next:
-		return used - now.next, now.end + c.lag
-	}
-	return used, now.following() + c.lag
 }
 
 // Reset implements [Window].

@@ -69,14 +69,9 @@ func (c *Counter) estimate(at Instant) int64 {
 	return ceilDiv(c.prev*overlap, c.steps) + c.current
 }
 
-// Fits implements [Window].
-func (c *Counter) Fits(at Instant, units, limit int64) bool {
-	return fits(c.Used(at), units, limit)
-}
-
 // Take implements [Window].
 func (c *Counter) Take(at Instant, units, limit int64) bool {
-	return c.Fits(at, units, limit) && c.Add(max(at, c.latest), units)
+	return fits(c.Used(at), units, limit) && c.Add(max(at, c.latest), units)
 }
 
 // Add implements [Window].
@@ -135,7 +130,7 @@ func (c *Counter) Forget(at Instant, units int64) int64 {
 func (c *Counter) Free(at Instant, units, limit int64) Instant {
 	now := c.view(at)
 	switch {
-	case now.Fits(at, units, limit):
+	case fits(now.Used(at), units, limit):
 		return at
 	case units > limit:
 		return Never
@@ -147,16 +142,6 @@ func (c *Counter) Free(at Instant, units, limit int64) Instant {
 	}
 	// in the next window, where what is current now is the previous one
 	return now.end + Instant(now.per-room*now.steps/now.current*now.step())
-}
-
-// Next implements [Window]. An estimate decays by the step, not in lumps.
-func (c *Counter) Next(at Instant) (int64, Instant) {
-	used := c.Used(at)
-	if used == 0 {
-		return 0, Never
-	}
-	free := c.Free(at, 1, used) // one unit less than now
-	return used - c.Used(free), free
 }
 
 // Reset implements [Window].

@@ -61,14 +61,9 @@ func (l *Log) Used(at Instant) int64 {
 	return used
 }
 
-// Fits implements [Window].
-func (l *Log) Fits(at Instant, units, limit int64) bool {
-	return fits(l.Used(at), units, limit)
-}
-
 // Take implements [Window].
 func (l *Log) Take(at Instant, units, limit int64) bool {
-	return l.Fits(at, units, limit) && l.Add(max(at, l.latest), units)
+	return fits(l.Used(at), units, limit) && l.Add(max(at, l.latest), units)
 }
 
 // Add implements [Window].
@@ -175,15 +170,6 @@ func (l *Log) Free(at Instant, units, limit int64) Instant {
 			return l.entries[head].at + l.per
 		}
 	}
-}
-
-// Next implements [Window].
-func (l *Log) Next(at Instant) (int64, Instant) {
-	used, head := l.view(at)
-	if used == 0 {
-		return 0, Never
-	}
-	return l.entries[head].units, l.entries[head].at + l.per
 }
 
 // Reset implements [Window].

@@ -269,7 +269,7 @@ func (p *Page) Fits(now Instant, units int64, limits []Limit) bool {
 		return false
 	}
 	for i, w := range p.windows {
-		if !w.Fits(now, units, limits[i].Limit) {
+		if !fits(w.Used(now), units, limits[i].Limit) {
 			return false
 		}
 	}

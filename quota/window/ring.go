@@ -126,14 +126,9 @@ func (r *Ring) Used(at Instant) int64 {
 	return used
 }
 
-// Fits implements [Window].
-func (r *Ring) Fits(at Instant, units, limit int64) bool {
-	return fits(r.Used(at), units, limit)
-}
-
 // Take implements [Window].
 func (r *Ring) Take(at Instant, units, limit int64) bool {
-	if !r.Fits(at, units, limit) {
+	if !fits(r.Used(at), units, limit) {
 		return false
 	}
 	r.advance(at)
@@ -269,18 +264,6 @@ func (r *Ring) Free(at Instant, units, limit int64) Instant {
 		}
 	}
 	return Never // not reached
-}
-
-// Next implements [Window].
-func (r *Ring) Next(at Instant) (int64, Instant) {
-	used, b := r.view(at)
-	if used == 0 {
-		return 0, Never
-	}
-	for r.units(r.index(b)) == 0 {
-		b++
-	}
-	return r.units(r.index(b)), r.leaves(b)
 }
 
 // Reset implements [Window].
