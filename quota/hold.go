@@ -102,8 +102,8 @@ func (l *Ledger) Hold(ctx context.Context, c Call, n int) (*Hold, error) {
 	if err != nil {
 		return nil, afterBoundaries(err, all.charges)
 	}
-	l.probed(r.Pool.Upstream, r.Pool.Account, r.ID, false, false) // the first call that draws goes first
-	if late != nil {                                              // refused only now, because only the store knows whether the units fit
+	l.notSent(r.Pool, r.ID, false) // the first call that draws goes first
+	if late != nil {               // refused only now, because only the store knows whether the units fit
 		if _, err := r.Release(ctx); err != nil {
 			return nil, err
 		}
