@@ -17,7 +17,6 @@ type Observer interface {
 // ObserverFunc makes an [Observer] of a function that needs no context.
 type ObserverFunc func(Event)
 
-// Observe implements [Observer].
 func (f ObserverFunc) Observe(_ context.Context, e Event) { f(e) }
 
 // EventKind says what happened.

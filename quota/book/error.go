@@ -43,7 +43,6 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s\n%s | %s\n%s | %s^", head, number, e.Source, strings.Repeat(" ", len(number)), pad.String())
 }
 
-// Is matches the sentinel.
 func (e *Error) Is(target error) bool { return target == ErrBadInput }
 
 // badInputError is bad input that stands nowhere in particular.

@@ -190,7 +190,6 @@ func (s *Store) probe(look func(context.Context) error) {
 	}()
 }
 
-// Reserve implements [quota.Store].
 func (s *Store) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
 	if err := s.ready(ctx, r.Charges); err != nil {
 		return quota.Verdict{}, err
@@ -209,7 +208,6 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Settle implements [quota.Store].
 func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (quota.Settlement, error) {
 	if ctx.Done() != nil {
 		units = maps.Clone(units) // the caller may leave, and use it again: so below
@@ -217,32 +215,27 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (q
 	return through(ctx, s, nil, func(ctx context.Context) (quota.Settlement, error) { return s.store.Settle(ctx, t, units) })
 }
 
-// Slots implements [quota.Store].
 func (s *Store) Slots(ctx context.Context, tokens []quota.Token, done bool) ([]bool, error) {
 	tokens = storekit.Own(ctx, tokens)
 	return through(ctx, s, nil, func(ctx context.Context) ([]bool, error) { return s.store.Slots(ctx, tokens, done) })
 }
 
-// Record implements [quota.Store].
 func (s *Store) Record(ctx context.Context, r quota.Request) (quota.Units, error) {
 	r.Charges = storekit.Own(ctx, r.Charges)
 	return through(ctx, s, r.Charges, func(ctx context.Context) (quota.Units, error) { return s.store.Record(ctx, r) })
 }
 
-// Block implements [quota.Store].
 func (s *Store) Block(ctx context.Context, b quota.BlockRequest) error {
 	b.Charges = storekit.Own(ctx, b.Charges)
 	_, err := through(ctx, s, b.Charges, func(ctx context.Context) (any, error) { return nil, s.store.Block(ctx, b) })
 	return err
 }
 
-// Look implements [quota.Store].
 func (s *Store) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageState, error) {
 	charges = storekit.Own(ctx, charges)
 	return through(ctx, s, charges, func(ctx context.Context) ([]quota.PageState, error) { return s.store.Look(ctx, charges) })
 }
 
-// Spend implements [quota.Store].
 func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, error) {
 	return through(ctx, s, nil, func(ctx context.Context) ([]quota.Spent, error) { return s.store.Spend(ctx, q) })
 }

@@ -68,7 +68,6 @@ func (s *Store) ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Reserve implements [quota.Store].
 func (s *Store) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
 	if err := s.ready(ctx); err != nil {
 		return quota.Verdict{}, err
@@ -102,7 +101,6 @@ func (s *Store) direct(ctx context.Context, r *quota.Request) (quota.Verdict, er
 	return v, err
 }
 
-// Record implements [quota.Store].
 func (s *Store) Record(ctx context.Context, r quota.Request) (quota.Units, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, err

@@ -69,12 +69,10 @@ func (c *Counter) estimate(at Instant) int64 {
 	return ceilDiv(c.prev*overlap, c.steps) + c.current
 }
 
-// Take implements [Window].
 func (c *Counter) Take(at Instant, units, limit int64) bool {
 	return fits(c.Used(at), units, limit) && c.Add(max(at, c.latest), units)
 }
 
-// Add implements [Window].
 func (c *Counter) Add(at Instant, units int64) bool {
 	c.advance(at)
 	side := c.side(at)
@@ -96,7 +94,6 @@ func (c *Counter) side(at Instant) *int64 {
 	return nil
 }
 
-// Give implements [Window].
 func (c *Counter) Give(at, taken Instant, units int64) int64 {
 	c.advance(at)
 	if taken >= c.end {
@@ -119,14 +116,12 @@ func (c *Counter) Since(at, from Instant) (int64, Instant) {
 	return now.prev + now.current, from
 }
 
-// Forget implements [Window].
 func (c *Counter) Forget(at Instant, units int64) int64 {
 	c.advance(at)
 	given := drain(&c.prev, units, maxCounter)
 	return given + drain(&c.current, units-given, maxCounter)
 }
 
-// Free implements [Window].
 func (c *Counter) Free(at Instant, units, limit int64) Instant {
 	now := c.view(at)
 	switch {
@@ -144,7 +139,6 @@ func (c *Counter) Free(at Instant, units, limit int64) Instant {
 	return now.end + Instant(now.per-room*now.steps/now.current*now.step())
 }
 
-// Reset implements [Window].
 func (c *Counter) Reset(at Instant) Instant {
 	switch now := c.view(at); {
 	case now.current > 0:
@@ -155,7 +149,6 @@ func (c *Counter) Reset(at Instant) Instant {
 	return at
 }
 
-// Rebase implements [Window].
 func (c *Counter) Rebase(at Instant) {
 	used := c.Used(c.latest)
 	c.prev, c.current, c.end, c.latest = 0, 0, longAgo, longAgo

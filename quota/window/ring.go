@@ -117,7 +117,6 @@ func (r *Ring) view(at Instant) (used, oldest int64) {
 	return used, oldest
 }
 
-// Used implements [Window].
 func (r *Ring) Used(at Instant) int64 {
 	if at < r.end {
 		return r.used
@@ -126,7 +125,6 @@ func (r *Ring) Used(at Instant) int64 {
 	return used
 }
 
-// Take implements [Window].
 func (r *Ring) Take(at Instant, units, limit int64) bool {
 	if !fits(r.Used(at), units, limit) {
 		return false
@@ -136,7 +134,6 @@ func (r *Ring) Take(at Instant, units, limit int64) bool {
 	return true
 }
 
-// Add implements [Window].
 func (r *Ring) Add(at Instant, units int64) bool {
 	r.advance(at)
 	slot, ok := r.find(at)
@@ -179,7 +176,6 @@ func (r *Ring) full(slot int) bool {
 	return r.high == nil && r.slots[slot] == maxNarrow || r.used == MaxUnits
 }
 
-// Give implements [Window].
 func (r *Ring) Give(at, taken Instant, units int64) int64 {
 	r.advance(at)
 	if taken >= r.end {
@@ -220,7 +216,6 @@ func (r *Ring) Since(at, from Instant) (units int64, first Instant) {
 	return units, max(from, Instant(bucket*r.precision))
 }
 
-// Forget implements [Window].
 func (r *Ring) Forget(at Instant, units int64) (given int64) {
 	r.advance(at)
 	for b, slot := r.oldest(), r.after(r.slot); b <= r.bucket && given < units; b++ {
@@ -230,7 +225,6 @@ func (r *Ring) Forget(at Instant, units int64) (given int64) {
 	return given
 }
 
-// Free implements [Window].
 func (r *Ring) Free(at Instant, units, limit int64) Instant {
 	used, b := r.view(at)
 	switch {
@@ -266,7 +260,6 @@ func (r *Ring) Free(at Instant, units, limit int64) Instant {
 	return Never // not reached
 }
 
-// Reset implements [Window].
 func (r *Ring) Reset(at Instant) Instant {
 	if r.Used(at) == 0 {
 		return at
@@ -280,7 +273,6 @@ func (r *Ring) Reset(at Instant) Instant {
 	return r.leaves(b)
 }
 
-// Rebase implements [Window].
 func (r *Ring) Rebase(at Instant) {
 	used := r.used
 	r.empty()

@@ -20,10 +20,8 @@ const stateVersion, setBackVersion = 1, 2
 // errState says that bytes are not a page.
 var errState = errors.New("not the state of a page")
 
-// MarshalBinary implements [encoding.BinaryMarshaler].
 func (p *Page) MarshalBinary() ([]byte, error) { return p.AppendBinary(nil) }
 
-// AppendBinary implements [encoding.BinaryAppender].
 func (p *Page) AppendBinary(b []byte) ([]byte, error) {
 	if p.setBack == 0 {
 		b = append(b, stateVersion)
