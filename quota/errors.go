@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/strictyaml"
 	"github.com/headroom-quota/headroom/quota/book"
 )
 
@@ -85,13 +86,7 @@ func roundUp(d time.Duration) string {
 	if r < d {
 		r += unit
 	}
-	s := r.String()
-	for _, zero := range []string{"m0s", "h0m"} {
-		if strings.HasSuffix(s, zero) {
-			s = s[:len(s)-2]
-		}
-	}
-	return s
+	return strictyaml.Duration(r)
 }
 
 // ImpossibleError says that a call costs more than the limit of its pool. It matches
@@ -192,12 +187,6 @@ func (e *OutageError) Is(target error) bool { return target == ErrOutage }
 // Unwrap returns the store's error.
 func (e *OutageError) Unwrap() error { return e.Err }
 
-// badInputError is an invalid request.
-type badInputError struct{ text string }
-
-func (e *badInputError) Error() string        { return e.text }
-func (e *badInputError) Is(target error) bool { return target == ErrBadInput }
-
 // ForgottenError says that a store has lost what it knew about a pool. The pool's page is
 // missing or new although spend must still count, or it is an older copy. The error
 // matches [ErrOutage], because what is left of the pool is unknown.
@@ -219,5 +208,5 @@ func (e *ForgottenError) Is(target error) bool { return target == ErrOutage }
 // BadInput returns an error that matches [ErrBadInput]. The text says what is wrong and
 // how to correct it. Stores and wrappers use it.
 func BadInput(format string, args ...any) error {
-	return &badInputError{fmt.Sprintf(format, args...)}
+	return book.BadInput(format, args...)
 }

@@ -46,14 +46,14 @@ func (e *Error) Error() string {
 func (e *Error) Is(target error) bool { return target == ErrBadInput }
 
 // badInputError is bad input that stands nowhere in particular.
-type badInputError string
+type badInputError struct{ text string }
 
-func (e badInputError) Error() string        { return string(e) }
-func (e badInputError) Is(target error) bool { return target == ErrBadInput }
+func (e *badInputError) Error() string        { return e.text }
+func (e *badInputError) Is(target error) bool { return target == ErrBadInput }
 
-func badInput(format string, args ...any) error {
-	return badInputError(fmt.Sprintf(format, args...))
-}
+// BadInput returns an error that matches [ErrBadInput]. The text says what is wrong and
+// how to correct it.
+func BadInput(format string, args ...any) error { return &badInputError{fmt.Sprintf(format, args...)} }
 
 // source is the text of one price book, for places and error messages.
 type source struct {
@@ -130,7 +130,7 @@ func (r *reader) err() error {
 	var all []error
 	for i, e := range r.faults {
 		if i == maxFaults {
-			all = append(all, badInput("and %d more", len(r.faults)-i))
+			all = append(all, BadInput("and %d more", len(r.faults)-i))
 			break
 		}
 		all = append(all, e)
