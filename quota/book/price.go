@@ -199,12 +199,12 @@ func badRegexp(text string) string {
 type fallback keys.Fallback
 
 func (d *fallback) read(r *reader, f *field, t *tree) {
-	if t.kind == isNumber {
+	if t.Kind == isNumber {
 		if n, ok := r.integer(t, f.key, f.least, f.most); ok {
 			d.Number = &n
 		}
 	} else if r.text(f, t, f.key) {
-		d.Text = t.text
+		d.Text = t.Text
 	}
 }
 
