@@ -208,7 +208,7 @@ func (h *Hold) Close(ctx context.Context) error {
 	h.mu.Lock()
 	h.closed = true
 	h.mu.Unlock()
-	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.ledger.timeout)
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	if !h.begin(within) {
 		return &OutageError{Op: "close a hold of " + h.verdict.Pool.String(), Reason: "its units are being taken again", Err: within.Err()}

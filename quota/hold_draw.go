@@ -199,7 +199,7 @@ func (l *Ledger) chargeLate(ctx context.Context, id string, charges []Charge, by
 		}
 	}
 	ctx = context.WithoutCancel(ctx)
-	within, cancel := context.WithTimeout(ctx, l.timeout)
+	within, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	if _, err := l.store.Record(within, Request{ID: id, Charges: now, Labels: by}); err != nil {
 		return l.storeError(ctx, "settle "+now[0].Pool.String(), err)

@@ -40,17 +40,19 @@ var errGivenUp = errors.New("the ledger went down before it answered")
 
 // Options are the settings of a [Store]. Nil is legal.
 type Options struct {
-	Failures uint32          // in a row until the store counts as down; zero is 3
-	Probe    time.Duration   // time until the next probe; zero is 5s
-	Timeout  time.Duration   // of a probe; zero is 2s
-	Changed  func(dead bool) // called when the store goes down and when it is back; may be nil
+	Probe   time.Duration   // time until the next probe; zero is 5s
+	Changed func(dead bool) // called when the store goes down and when it is back; may be nil
 }
+
+const (
+	failures     = 3 // in a row until the store counts as down
+	probeTimeout = 2 * time.Second
+)
 
 // Store is a [quota.Store] behind a breaker.
 type Store struct {
 	store   storekit.Whole
 	breaker *gobreaker.CircuitBreaker[any]
-	timeout time.Duration
 	apart   storekit.Apart
 	life    atomic.Pointer[life]
 	last    atomic.Pointer[error] // the last failure of the store
@@ -75,8 +77,7 @@ func New(store quota.Store, o *Options) *Store {
 	if o == nil {
 		o = &Options{}
 	}
-	failures := cmp.Or(o.Failures, 3)
-	s := &Store{store: storekit.Complete(store), timeout: cmp.Or(o.Timeout, 2*time.Second), apart: storekit.NewApart()}
+	s := &Store{store: storekit.Complete(store), apart: storekit.NewApart()}
 	s.begin()
 	s.breaker = gobreaker.NewCircuitBreaker[any](gobreaker.Settings{
 		Name:         "ledger",
@@ -183,7 +184,7 @@ func (s *Store) probe(look func(context.Context) error) {
 	}
 	go func() {
 		_, _ = s.breaker.Execute(func() (any, error) {
-			ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
+			ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 			defer cancel()
 			return nil, s.note(look(ctx))
 		})
