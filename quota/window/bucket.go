@@ -184,8 +184,6 @@ func (b *Bucket) Reset(at Instant) Instant {
 	return b.falls(at, 0)
 }
 
-func (b *Bucket) Rebase(at Instant) {
-	used := b.Used(b.latest)
+func (b *Bucket) reset() {
 	*b = Bucket{drain: b.drain, unit: b.unit, at: -2 * far, latest: longAgo}
-	b.Add(at, used)
 }

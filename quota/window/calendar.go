@@ -186,9 +186,6 @@ func (c *Calendar) gone(at Instant) Instant {
 	return at
 }
 
-func (c *Calendar) Rebase(at Instant) {
-	used := c.Used(c.latest)
-	c.used, c.prev, c.next = 0, 0, 0
-	c.start, c.end, c.latest = longAgo, longAgo, longAgo
-	c.Add(at, used)
+func (c *Calendar) reset() {
+	*c = Calendar{spec: c.spec, lag: c.lag, latest: longAgo, start: longAgo, end: longAgo}
 }

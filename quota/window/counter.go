@@ -149,8 +149,6 @@ func (c *Counter) Reset(at Instant) Instant {
 	return at
 }
 
-func (c *Counter) Rebase(at Instant) {
-	used := c.Used(c.latest)
-	c.prev, c.current, c.end, c.latest = 0, 0, longAgo, longAgo
-	c.Add(at, used)
+func (c *Counter) reset() {
+	*c = Counter{per: c.per, steps: c.steps, end: longAgo, latest: longAgo}
 }

@@ -172,9 +172,6 @@ func (l *Log) Reset(at Instant) Instant {
 	return l.entries[len(l.entries)-1].at + l.per
 }
 
-func (l *Log) Rebase(at Instant) {
-	used := l.used
-	l.entries, l.head, l.used = l.entries[:0], 0, 0
-	l.latest = at
-	l.Add(at, used)
+func (l *Log) reset() {
+	*l = Log{per: l.per, latest: longAgo, entries: l.entries[:0]}
 }

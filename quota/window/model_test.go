@@ -71,7 +71,7 @@ func (l *timeline) step(t *rapid.T) {
 		case 0:
 			l.clock -= Instant(rapid.Int64Range(span, 100*span).Draw(t, "far back"))
 			l.n.Rebase(l.clock)
-			l.w.Rebase(l.clock)
+			rebase(l.w, l.clock)
 			l.taken = nil
 		case 1:
 			r := &reader{b: l.w.appendState(nil, l.n.latest), latest: l.n.latest}

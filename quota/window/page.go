@@ -125,7 +125,7 @@ func (p *Page) returned(clock Instant) bool {
 // move moves all that was used to an instant, and the block by so much.
 func (p *Page) move(to, by Instant) {
 	for _, w := range p.windows {
-		w.Rebase(to)
+		rebase(w, to)
 	}
 	if p.Shut(p.Latest) {
 		p.Blocked = notOpen(min(p.Blocked+by, far))

@@ -273,11 +273,9 @@ func (r *Ring) Reset(at Instant) Instant {
 	return r.leaves(b)
 }
 
-func (r *Ring) Rebase(at Instant) {
-	used := r.used
+func (r *Ring) reset() {
 	r.empty()
-	r.enter(floorDiv(int64(at), r.precision))
-	r.put(r.slot, used)
+	r.end = longAgo
 }
 
 // moveTo adds the units of r to an empty ring of another shape, each bucket at its last

@@ -36,10 +36,8 @@ type Window interface {
 	// any more; at itself if nothing does. For a [Calendar] it is the end of
 	// the period.
 	Reset(at Instant) Instant
-	// Rebase moves all that was used to an instant, before or after those the
-	// window has seen: see [Page.Now].
-	Rebase(at Instant)
 
+	reset()                                      // makes it empty
 	appendState(b []byte, latest Instant) []byte // of the page
 	readState(r *reader)
 }
@@ -76,6 +74,14 @@ func Next(w Window, at Instant) (int64, Instant) {
 	}
 	free := w.Free(at, 1, used) // one unit less than now
 	return used - w.Used(free), free
+}
+
+// rebase moves all that was used to an instant, before or after those the window has seen:
+// see [Page.Now].
+func rebase(w Window, at Instant) {
+	used := w.Used(longAgo)
+	w.reset()
+	w.Add(at, used)
 }
 
 // fits is used + units <= limit without overflow. A call of 0 units

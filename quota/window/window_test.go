@@ -90,7 +90,7 @@ func play(t *testing.T, w Window, rows []row) {
 		case "forget":
 			w.Forget(at, r.n)
 		case "rebase":
-			w.Rebase(at)
+			rebase(w, at)
 		case "look":
 		default:
 			t.Fatalf("%s: no such thing to do", name)
@@ -149,7 +149,7 @@ func testAnyWindow(t *testing.T, s Spec) {
 			t.Errorf("gave %d", given)
 		}
 		w.Forget(mid, 1)
-		w.Rebase(mid)
+		rebase(w, mid)
 		if used := w.Used(mid); used != 0 {
 			t.Errorf("used %d after forgetting and rebasing nothing", used)
 		}
@@ -213,7 +213,7 @@ func testAnyWindow(t *testing.T, s Spec) {
 		if w.Take(mid, 1, most) {
 			t.Error("a full window granted a unit")
 		}
-		w.Rebase(in(0))
+		rebase(w, in(0))
 		if used := w.Used(in(0)); used != full {
 			t.Errorf("used %d after a rebase, want %d", used, full)
 		}
