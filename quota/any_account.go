@@ -153,7 +153,7 @@ func (p *prices) pattern(c *Call) *price {
 }
 
 // poolsOfOther is pools for an account that the book does not list.
-func (p *prices) poolsOfOther(u *book.Upstream, account, class string) (map[string]*Charge, error) {
+func (p *prices) poolsOfOther(u *book.Upstream, account, class string) (map[string]*keyed, error) {
 	of := p.accounts[accountKey{u.Name, book.OtherAccounts, class}]
 	if of == nil {
 		return nil, BadInput("%s has no class %.40q; the price book has %s", u.Name, class, names(u.Classes))
@@ -162,10 +162,10 @@ func (p *prices) poolsOfOther(u *book.Upstream, account, class string) (map[stri
 	if err != nil {
 		return nil, err
 	}
-	pools := make(map[string]*Charge, len(of))
-	for name, c := range of {
-		own := *c
-		own.Pool.Account = account
+	pools := make(map[string]*keyed, len(of))
+	for name, k := range of {
+		own := *k
+		own.any.Pool.Account = account
 		pools[name] = &own
 	}
 	return pools, nil

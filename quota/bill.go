@@ -62,8 +62,8 @@ func (p *prices) billed(c *Call) ([]Charge, error) {
 	of := accountKey{book.Budgets, DefaultAccount, ""}
 	charges := make([]Charge, len(u.Budgets))
 	for i, budget := range u.Budgets {
-		charges[i] = *p.accounts[of][budget.Name]
-		if k := p.keyed[of][budget.Name]; k != nil {
+		k := p.accounts[of][budget.Name]
+		if charges[i] = k.any; k.pool != nil {
 			key := cmp.Or(c.Keys[book.BudgetKey(budget.Name)], budget.DefaultKey(c.Method, c.Job))
 			if key == "" {
 				return nil, BadInput("budget %s is for each key, and the call names none; set Keys[%q] of the call, or a default in the by of the budget", budget.Name, book.BudgetKey(budget.Name))

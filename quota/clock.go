@@ -16,10 +16,8 @@ type Clock interface {
 // SystemClock is the machine's clock. It is the only code of this package that reads it.
 type SystemClock struct{}
 
-// Now implements [Clock].
 func (SystemClock) Now() time.Time { return time.Now() }
 
-// Sleep implements [Clock].
 func (SystemClock) Sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -42,7 +40,6 @@ type SimClock struct {
 // NewSimClock returns a clock that stands at now.
 func NewSimClock(now time.Time) *SimClock { return &SimClock{now: now} }
 
-// Now implements [Clock].
 func (c *SimClock) Now() time.Time {
 	if c == nil {
 		return time.Time{}

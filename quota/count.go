@@ -80,7 +80,7 @@ func (a Admin) Reconcile(ctx context.Context, u UpstreamCount, down bool) (int64
 		return 0, nil
 	}
 	pool := charge.Pool
-	within, cancel := context.WithTimeout(ctx, l.timeout)
+	within, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	units, err := l.store.Record(within, r)
 	if err != nil {

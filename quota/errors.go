@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/strictyaml"
 	"github.com/headroom-quota/headroom/quota/book"
 )
 
@@ -49,7 +50,6 @@ var (
 // [ErrRefused], and [ErrBlocked] if the pool is shut. BlockedBy says who shut it.
 type RefusedError struct{ Verdict }
 
-// Error implements error.
 func (e *RefusedError) Error() string {
 	if e.Blocked {
 		how := "blocked"
@@ -72,7 +72,6 @@ func (e *RefusedError) Error() string {
 		e.Pool, e.Used, e.Limit, e.Window, e.Units, roundUp(e.RetryAfter), e.RetryAt.Format(time.RFC3339))
 }
 
-// Is reports whether the error matches a sentinel.
 func (e *RefusedError) Is(target error) bool {
 	return target == ErrRefused || e.Blocked && target == ErrBlocked
 }
@@ -87,13 +86,7 @@ func roundUp(d time.Duration) string {
 	if r < d {
 		r += unit
 	}
-	s := r.String()
-	for _, zero := range []string{"m0s", "h0m"} {
-		if strings.HasSuffix(s, zero) {
-			s = s[:len(s)-2]
-		}
-	}
-	return s
+	return strictyaml.Duration(r)
 }
 
 // ImpossibleError says that a call costs more than the limit of its pool. It matches
@@ -107,7 +100,6 @@ type ImpossibleError struct {
 	KeptFree bool // only the class keeps so many units free; an ordinary caller could have them
 }
 
-// Error implements error.
 func (e *ImpossibleError) Error() string {
 	class, remedy := "", "raise the quota in costs.yaml"
 	if e.Class != "" {
@@ -127,7 +119,6 @@ func (e *ImpossibleError) Error() string {
 		e.Pool, e.Units, e.Window, e.Limit, class, remedy)
 }
 
-// Is reports whether the error matches the sentinel.
 func (e *ImpossibleError) Is(target error) bool { return target == ErrImpossible }
 
 // StaleBookError says that the ledger has seen a newer price book than the caller's. It
@@ -139,7 +130,6 @@ type StaleBookError struct {
 	Stored   int64
 }
 
-// Error implements error.
 func (e *StaleBookError) Error() string {
 	where := e.Pool.String()
 	switch {
@@ -153,7 +143,6 @@ func (e *StaleBookError) Error() string {
 		where, e.Revision, e.Stored, e.Stored+1)
 }
 
-// Is reports whether the error matches the sentinel.
 func (e *StaleBookError) Is(target error) bool { return target == ErrStaleBook }
 
 // UnpricedError says that the price book has no price for a call. It matches
@@ -164,7 +153,6 @@ type UnpricedError struct {
 	Hint     string // what to do
 }
 
-// Error implements error.
 func (e *UnpricedError) Error() string {
 	s := fmt.Sprintf("%s has no price for %.80q", e.Upstream, e.Method)
 	if e.Hint != "" {
@@ -173,7 +161,6 @@ func (e *UnpricedError) Error() string {
 	return s
 }
 
-// Is reports whether the error matches the sentinel.
 func (e *UnpricedError) Is(target error) bool { return target == ErrUnpriced }
 
 // OutageError says that the ledger is down or has lost data. It matches [ErrOutage] and
@@ -184,7 +171,6 @@ type OutageError struct {
 	Err    error
 }
 
-// Error implements error.
 func (e *OutageError) Error() string {
 	s := e.Op + ": ledger outage"
 	if e.Reason != "" {
@@ -196,17 +182,10 @@ func (e *OutageError) Error() string {
 	return s
 }
 
-// Is reports whether the error matches the sentinel.
 func (e *OutageError) Is(target error) bool { return target == ErrOutage }
 
 // Unwrap returns the store's error.
 func (e *OutageError) Unwrap() error { return e.Err }
-
-// badInputError is an invalid request.
-type badInputError struct{ text string }
-
-func (e *badInputError) Error() string        { return e.text }
-func (e *badInputError) Is(target error) bool { return target == ErrBadInput }
 
 // ForgottenError says that a store has lost what it knew about a pool. The pool's page is
 // missing or new although spend must still count, or it is an older copy. The error
@@ -217,7 +196,6 @@ type ForgottenError struct {
 	Flag string    // for the commands that recover it: see Options.Flag
 }
 
-// Error implements error.
 func (e *ForgottenError) Error() string {
 	return fmt.Sprintf("the ledger has forgotten what was spent of %s since %s\n"+
 		"Look it up in the upstream's console, then run: ingestor quota adjust %s UNITS --reason TEXT%s\n"+
@@ -225,11 +203,10 @@ func (e *ForgottenError) Error() string {
 		e.Pool, e.Born.UTC().Format(time.RFC3339), e.Pool, e.Flag, e.Flag)
 }
 
-// Is reports whether the error matches the sentinel.
 func (e *ForgottenError) Is(target error) bool { return target == ErrOutage }
 
 // BadInput returns an error that matches [ErrBadInput]. The text says what is wrong and
 // how to correct it. Stores and wrappers use it.
 func BadInput(format string, args ...any) error {
-	return &badInputError{fmt.Sprintf(format, args...)}
+	return book.BadInput(format, args...)
 }

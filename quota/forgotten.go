@@ -18,8 +18,8 @@ func (v View) Forgotten(ctx context.Context) (all []*ForgottenError, err error) 
 	for _, key := range p.accountKeys("", "") {
 		pools := p.accounts[key]
 		for _, name := range slices.Sorted(maps.Keys(pools)) {
-			c := pools[name]
-			_, err := l.store.Look(ctx, []Charge{*c})
+			c := pools[name].any
+			_, err := l.store.Look(ctx, []Charge{c})
 			if lost, ok := errors.AsType[*ForgottenError](err); ok {
 				all = append(all, l.named(lost))
 			} else if err != nil {

@@ -102,8 +102,8 @@ func (l *Ledger) Hold(ctx context.Context, c Call, n int) (*Hold, error) {
 	if err != nil {
 		return nil, afterBoundaries(err, all.charges)
 	}
-	l.probed(r.Pool.Upstream, r.Pool.Account, r.ID, false, false) // the first call that draws goes first
-	if late != nil {                                              // refused only now, because only the store knows whether the units fit
+	l.notSent(r.Pool, r.ID, false) // the first call that draws goes first
+	if late != nil {               // refused only now, because only the store knows whether the units fit
 		if _, err := r.Release(ctx); err != nil {
 			return nil, err
 		}
@@ -208,7 +208,7 @@ func (h *Hold) Close(ctx context.Context) error {
 	h.mu.Lock()
 	h.closed = true
 	h.mu.Unlock()
-	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.ledger.timeout)
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	if !h.begin(within) {
 		return &OutageError{Op: "close a hold of " + h.verdict.Pool.String(), Reason: "its units are being taken again", Err: within.Err()}

@@ -37,20 +37,12 @@ func (l *Ledger) drawn(ctx context.Context, h *Hold, c *Call) (*Reservation, err
 	}
 	d := &drawn{hold: h, id: l.ids.next(), labels: labels}
 	id := cmp.Or(c.ID, d.id)
-	if first := l.shut.enter(c, price.charges, id, l.now()); first != nil {
-		return nil, refusal(c, *first)
-	}
-	anew := false
-	if price.learns && !l.observes(c) {
-		var before *Verdict
-		if before, anew, err = l.pace(ctx, c, id, price.charges); before != nil || err != nil {
-			l.probed(price.charges[0].Pool.Upstream, price.charges[0].Pool.Account, id, false, false)
-		}
-		if before != nil {
-			return nil, refusal(c, *before)
-		} else if err != nil {
-			return nil, nil // reserving meets it again
-		}
+	before, anew, err := l.passes(ctx, c, id, price, nil)
+	switch {
+	case err != nil:
+		return nil, nil // reserving meets it again
+	case before != nil:
+		return nil, refusal(c, *before)
 	}
 	taken, late := h.take(l.clock.Now(), c.ID, d, price.charges, false)
 	if late {
@@ -58,14 +50,11 @@ func (l *Ledger) drawn(ctx context.Context, h *Hold, c *Call) (*Reservation, err
 	}
 	switch {
 	case errors.Is(err, ErrOutage):
-		l.probed(price.charges[0].Pool.Upstream, price.charges[0].Pool.Account, id, false, false)
+		l.notSent(price.charges[0].Pool, id, false)
 		r, failed := l.admit(ctx, c, price, id, err)
 		return r, l.unseen(ctx, c, r, err, failed)
 	case taken == nil:
-		if anew {
-			l.learned(price.charges[0].Pool.Upstream, price.charges[0].Pool.Account, id, wasNotSent, false)
-		}
-		l.probed(price.charges[0].Pool.Upstream, price.charges[0].Pool.Account, id, false, false)
+		l.notSent(price.charges[0].Pool, id, anew)
 		return nil, nil
 	}
 	v := h.verdict
@@ -210,7 +199,7 @@ func (l *Ledger) chargeLate(ctx context.Context, id string, charges []Charge, by
 		}
 	}
 	ctx = context.WithoutCancel(ctx)
-	within, cancel := context.WithTimeout(ctx, l.timeout)
+	within, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	if _, err := l.store.Record(within, Request{ID: id, Charges: now, Labels: by}); err != nil {
 		return l.storeError(ctx, "settle "+now[0].Pool.String(), err)

@@ -101,7 +101,7 @@ func (h *Hold) pay(ctx context.Context) error {
 	all := h.owed
 	h.mu.Unlock()
 	for i, o := range all {
-		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.ledger.timeout)
+		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 		_, err := h.ledger.store.Settle(within, o.token, o.spent)
 		cancel()
 		if err != nil && !errors.Is(err, ErrNoReceipt) { // without its receipt it counts as spent

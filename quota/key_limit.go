@@ -158,16 +158,7 @@ func (l *Ledger) dropLimit(ctx context.Context, keeper LimitKeeper, k KeyLimit, 
 
 // KeyLimits is that of the ledger's store: see [LimitKeeper].
 func (a Admin) KeyLimits(ctx context.Context, after int64, most int) ([]KeyLimit, error) {
-	l := a.ledger
-	keeper, err := l.keeper()
-	if err != nil {
-		return nil, err
-	}
-	all, err := keeper.KeyLimits(ctx, after, most)
-	if err != nil {
-		err = l.storeError(ctx, "read the limits", err)
-	}
-	return all, err
+	return a.ledger.readLimits(ctx, "read the limits", func(k LimitKeeper) ([]KeyLimit, error) { return k.KeyLimits(ctx, after, most) })
 }
 
 // KeyLimit is that of the ledger's store: see [LimitKeeper]. For a pool, the family is its
@@ -192,14 +183,17 @@ func (a Admin) KeyLimit(ctx context.Context, family, key string) (last *KeyLimit
 
 // LimitChanges is that of the ledger's store: see [LimitKeeper].
 func (a Admin) LimitChanges(ctx context.Context, most int) ([]KeyLimit, error) {
-	l := a.ledger
+	return a.ledger.readLimits(ctx, "read the changes of limits", func(k LimitKeeper) ([]KeyLimit, error) { return k.LimitChanges(ctx, most) })
+}
+
+func (l *Ledger) readLimits(ctx context.Context, op string, read func(LimitKeeper) ([]KeyLimit, error)) ([]KeyLimit, error) {
 	keeper, err := l.keeper()
 	if err != nil {
 		return nil, err
 	}
-	all, err := keeper.LimitChanges(ctx, most)
+	all, err := read(keeper)
 	if err != nil {
-		err = l.storeError(ctx, "read the changes of limits", err)
+		err = l.storeError(ctx, op, err)
 	}
 	return all, err
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// keyed is a family or a keyed pool: a charge of no units for each key.
+// keyed is a family or a pool: a charge of no units, for each key if it has keys.
 type keyed struct {
-	any    Charge                    // of a key without limits of its own; its pool has no key yet
+	any    Charge                    // of a pool, or of a key without limits of its own; its pool has no key yet
 	own    map[string][]window.Limit // of keys with limits of their own, by page key
-	pool   *book.Pool                // has the key of a call that names none; nil for a family
+	pool   *book.Pool                // has the key of a call that names none; nil for a family, and for a pool without keys
 	family *book.Family              // nil for a pool
 	quotas *sync.Map                 // of a family: the windows of keys by a quota that was set at run time
 }
@@ -48,9 +48,9 @@ func (k *keyed) charge(page string) Charge {
 // keyedOf returns the keyed pools among charges, each at the place of its charge; nil if
 // there are none.
 func (p *prices) keyedOf(account accountKey, charges []Charge) (all []*keyed) {
-	pools := p.keyed[p.listed(account)]
+	pools := p.accounts[p.listed(account)]
 	for i := range charges {
-		if k := pools[charges[i].Pool.Name]; k != nil {
+		if k := pools[charges[i].Pool.Name]; k != nil && k.pool != nil {
 			if all == nil {
 				all = make([]*keyed, len(charges))
 			}
@@ -76,16 +76,14 @@ func (k *keyed) ofKey(charge *Charge, c *Call) (Charge, error) {
 
 // keyedPool returns the charge of one page of a keyed pool, whose key may be the one that
 // a store knows.
-func (k *keyed) keyedPool(c *Charge, pool Pool) (Charge, error) {
+func (k *keyed) keyedPool(pool Pool) (Charge, error) {
 	switch {
 	case pool.Key == "":
 		return Charge{}, BadInput("%s has a page per key; name one, as in %s:KEY", pool, pool)
 	case !hashed(pool.Key):
 		pool.Key = pageKey(pool.Key)
 	}
-	own := k.charge(pool.Key)
-	own.Pool.Account = c.Pool.Account
-	return own, nil
+	return k.charge(pool.Key), nil
 }
 
 // settleReceipt settles in the store. The page of a key makes room for another key when all

@@ -191,7 +191,7 @@ func (l *Ledger) learned(upstream, account, id string, as answer, settled bool) 
 
 // write writes what was told. If it fails, it goes along with the next call.
 func (lr *learner) write(l *Ledger) {
-	ctx, cancel := context.WithTimeout(context.Background(), l.timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
 	defer cancel()
 	lr.mu.Lock()
 	lr.timer = nil
@@ -228,7 +228,7 @@ func (lr *learner) refused(ctx context.Context, l *Ledger, id string, named time
 	delete(lr.sent, id)
 	lr.note(l, told{sentCall: c, as: wasRefused, named: named, owner: sent})
 	lr.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	if err := lr.change(ctx, l, false, nothing); err != nil {
 		return l.storeError(ctx, "note a refusal of "+lr.pool.String(), err)

@@ -86,7 +86,7 @@ func (lr *learner) change(ctx context.Context, l *Ledger, reads bool, do func(*p
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	ctx, cancel := context.WithTimeout(ctx, l.timeout) // so that nobody keeps the turn for ever
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout) // so that nobody keeps the turn for ever
 	defer cancel()
 	for range mostSwaps {
 		if now := l.clock.Now(); lr.read.IsZero() || reads && now.Sub(lr.read).Abs() > learnedFresh {

@@ -24,10 +24,6 @@ type Options struct {
 	// DefaultAllowance. A negative number allows nothing.
 	Allowance int64
 
-	// SettleTimeout bounds settling and releasing, which go on after the caller's context
-	// is cancelled. Zero is 5s.
-	SettleTimeout time.Duration
-
 	// Flag is added to the commands that errors name, so that they speak of this ledger:
 	// " --ledger sqlite:ledger.db". Package quota/open sets it.
 	Flag string
@@ -45,13 +41,12 @@ type Options struct {
 
 // Ledger reserves units of pools for calls, by a price book. It is safe for concurrent use.
 type Ledger struct {
-	store   Store
-	clock   Clock
-	watch   Observer
-	timeout time.Duration
-	flag    string
-	ids     *ids
-	prices  atomic.Pointer[prices]
+	store  Store
+	clock  Clock
+	watch  Observer
+	flag   string
+	ids    *ids
+	prices atomic.Pointer[prices]
 
 	journal   Journal
 	allowance int64
@@ -66,6 +61,9 @@ type Ledger struct {
 	pending   atomic.Bool  // the journal may have entries
 	offset    atomic.Int64 // the store's clock minus ours, in nanoseconds
 }
+
+// settleTimeout bounds settling and releasing, which go on after the caller's context is cancelled.
+const settleTimeout = 5 * time.Second
 
 // errNotMade is the error of a nil or zero ledger.
 var errNotMade = BadInput("this ledger was not made by quota.New")
@@ -91,12 +89,9 @@ func New(book *Book, store Store, o *Options) (*Ledger, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	l := &Ledger{store: store, clock: o.Clock, watch: o.Observer, timeout: o.SettleTimeout, flag: o.Flag, ids: newIDs()}
+	l := &Ledger{store: store, clock: o.Clock, watch: o.Observer, flag: o.Flag, ids: newIDs()}
 	if l.clock == nil {
 		l.clock = SystemClock{}
-	}
-	if l.timeout == 0 {
-		l.timeout = 5 * time.Second
 	}
 	l.turns.keeper, _ = store.(NoteKeeper)
 	l.journal, l.allowance, l.refusals.most = o.Journal, o.Allowance, o.NotBefore
@@ -261,7 +256,7 @@ func (l *Ledger) settle(ctx context.Context, t Token, units Units) (Settlement, 
 	}
 	// settle also for a caller that has cancelled: its reservation must not leak
 	ctx = context.WithoutCancel(ctx)
-	within, cancel := context.WithTimeout(ctx, l.timeout)
+	within, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	t.least = ""
 	s, err := l.store.Settle(within, t, units)

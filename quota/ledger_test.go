@@ -208,11 +208,15 @@ func (failing) Settle(context.Context, quota.Token, quota.Units) (quota.Settleme
 
 // Promise 11, as far as a ledger without a journal goes: unknown is not refused.
 func TestOutageIsNotARefusal(t *testing.T) {
-	l, err := quota.New(mustParse(t, testBook), failing{}, nil)
+	var told []quota.Event
+	l, err := quota.New(mustParse(t, testBook), failing{}, &quota.Options{Observer: quota.ObserverFunc(func(e quota.Event) { told = append(told, e) })})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = l.Reserve(t.Context(), units(1))
+	if len(told) != 1 || told[0].Kind != quota.EventOutage || !errors.Is(told[0].Err, errDown) {
+		t.Errorf("the observer is told %+v", told)
+	}
 	if !errors.Is(err, quota.ErrOutage) || errors.Is(err, quota.ErrRefused) || !errors.Is(err, errDown) {
 		t.Error(err)
 	}

@@ -27,11 +27,7 @@ func (p *prices) possible(charges []Charge, class string) error {
 func (p *prices) ordinarily(charges []Charge) bool {
 	for i := range charges {
 		c, ordinary := &charges[i], p.listed(accountKey{charges[i].Pool.Upstream, charges[i].Pool.Account, ""})
-		windows := p.accounts[ordinary][c.Pool.Name].Windows
-		if k := p.keyed[ordinary][c.Pool.Name]; k != nil {
-			windows = k.charge(c.Pool.Key).Windows
-		}
-		for _, w := range windows {
+		for _, w := range p.accounts[ordinary][c.Pool.Name].charge(c.Pool.Key).Windows {
 			if c.Units > w.Limit {
 				return false
 			}
@@ -104,7 +100,7 @@ func (p *prices) find(c *Call) (*price, error) {
 }
 
 // explicit is the price of charges that the caller names.
-func (p *prices) explicit(c *Call, pools map[string]*Charge) (*price, error) {
+func (p *prices) explicit(c *Call, pools map[string]*keyed) (*price, error) {
 	asked := c.Charges.withoutMoney() // see bill
 	if len(asked) == 0 {
 		return nil, BadInput("charges are empty: name a pool of %s", names(pools))
@@ -147,7 +143,7 @@ func (p *prices) unpriced(c *Call) (*price, error) {
 
 // pools returns a charge of no units for each pool of an account, as a class
 // sees them.
-func (p *prices) pools(upstream, account, class string) (map[string]*Charge, error) {
+func (p *prices) pools(upstream, account, class string) (map[string]*keyed, error) {
 	if pools := p.accounts[accountKey{upstream, account, class}]; pools != nil {
 		return pools, nil
 	}
@@ -181,14 +177,14 @@ func (p *prices) pool(pool Pool) (Charge, error) {
 	if err != nil {
 		return Charge{}, err
 	}
-	c := pools[pool.Name]
-	switch k := p.keyed[p.listed(accountKey{pool.Upstream, pool.Account, ""})][pool.Name]; {
-	case k != nil:
-		return k.keyedPool(c, pool)
-	case c != nil && pool.Key == "":
-		return *c, nil
-	case c != nil:
-		return Charge{}, BadInput("pool %s has no keys", c.Pool)
+	switch k := pools[pool.Name]; {
+	case k == nil:
+	case k.pool != nil:
+		return k.keyedPool(pool)
+	case pool.Key == "":
+		return k.any, nil
+	default:
+		return Charge{}, BadInput("pool %s has no keys", k.any.Pool)
 	}
 	return Charge{}, BadInput("%s has no pool %.40q; the price book has %s", pool.Upstream, pool.Name, names(pools))
 }

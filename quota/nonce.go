@@ -12,7 +12,6 @@ type Nonce [16]byte
 // Format implements [fmt.Formatter], for all verbs.
 func (n Nonce) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, n.hidden()) }
 
-// MarshalText implements [encoding.TextMarshaler].
 func (n Nonce) MarshalText() ([]byte, error) { return []byte(n.hidden()), nil }
 
 func (n Nonce) hidden() string {

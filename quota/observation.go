@@ -258,7 +258,7 @@ func (l *Ledger) sendHeard(ctx context.Context, w *heardWindow) error {
 	if !ok {
 		return nil
 	}
-	within, cancel := context.WithTimeout(ctx, l.timeout)
+	within, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	pool := r.Charges[0].Pool
 	recorded, err := l.store.Record(within, r)

@@ -74,18 +74,3 @@ func (l *Ledger) observed(p *price, id string, at time.Time, recorded bool) *Res
 	v := Verdict{Allowed: true, ID: id, Pool: first.Pool, Units: first.Units, At: at}
 	return &Reservation{Verdict: v, ledger: l, price: p, local: &localCharge{observed: true, recorded: recorded}}
 }
-
-// settleObserved corrects a call that was let through.
-func (r *Reservation) settleObserved(ctx context.Context, units []int64) (Settlement, error) {
-	if !r.local.recorded {
-		return Settlement{}, nil
-	}
-	ctx = context.WithoutCancel(ctx)
-	within, cancel := context.WithTimeout(ctx, r.ledger.timeout)
-	defer cancel()
-	s, err := r.ledger.settleReplayed(within, r.ID, r.price.charges, units)
-	if err != nil {
-		return Settlement{}, r.ledger.storeError(ctx, "settle "+r.Pool.String(), err)
-	}
-	return s, nil
-}

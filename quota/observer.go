@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 )
 
@@ -16,7 +17,6 @@ type Observer interface {
 // ObserverFunc makes an [Observer] of a function that needs no context.
 type ObserverFunc func(Event)
 
-// Observe implements [Observer].
 func (f ObserverFunc) Observe(_ context.Context, e Event) { f(e) }
 
 // EventKind says what happened.
@@ -60,6 +60,13 @@ type Event struct {
 	Host       string        // unmetered
 	Err        error         // impossible, unpriced, observed, outage, failed, others, unmetered; admitted: the outage
 	Took       time.Duration // granted, refused, blocked: how long the store took
+}
+
+// LogValue implements [slog.LogValuer]. It leaves out the secret.
+func (e Event) LogValue() slog.Value {
+	type plain Event
+	e.Token.Nonce = Nonce{}
+	return slog.AnyValue(plain(e))
 }
 
 // tell calls the observer, if there is one.

@@ -150,22 +150,26 @@ func (l *Ledger) answering(ctx context.Context, pool Pool, outage error) string 
 // now returns the time by the store's clock, as last known.
 func (l *Ledger) now() time.Time { return l.clock.Now().Add(time.Duration(l.offset.Load())) }
 
-// settleAdmitted corrects a call that was admitted in an outage. It does so in the
+// settleUnseen corrects a call that was let through, or admitted in an outage. Then it does so in the
 // journal, or in the ledger if the call was replayed.
-func (r *Reservation) settleAdmitted(ctx context.Context, units []int64) (Settlement, error) {
+func (r *Reservation) settleUnseen(ctx context.Context, units []int64) (Settlement, error) {
 	l, op := r.ledger, "settle "+r.Pool.String()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timeout)
+	ctx = context.WithoutCancel(ctx)
+	within, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
-	stands, err := l.journal.Settle(ctx, r.ID, units)
-	if err != nil {
-		return Settlement{}, &OutageError{Op: op, Reason: "and the journal cannot be written", Err: err}
+	var stands []int64
+	if !r.local.observed {
+		var err error
+		if stands, err = l.journal.Settle(within, r.ID, units); err != nil {
+			return Settlement{}, &OutageError{Op: op, Reason: "and the journal cannot be written", Err: err}
+		}
 	}
 	if stands != nil {
 		s := r.corrected(stands)
 		s.Repeat = !slices.Equal(stands, units)
 		return s, nil
 	}
-	s, err := l.settleReplayed(ctx, r.ID, r.price.charges, units)
+	s, err := l.settleReplayed(within, r.ID, r.price.charges, units)
 	if err != nil {
 		return Settlement{}, l.storeError(ctx, op, err)
 	}

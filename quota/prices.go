@@ -19,9 +19,8 @@ type prices struct {
 	book     *Book
 	only     string // the upstream, if there is one only
 	methods  map[priceKey]*price
-	last     atomic.Pointer[price]             // the last method's, which is mostly the next one's
-	accounts map[accountKey]map[string]*Charge // a charge of no units per pool
-	keyed    map[accountKey]map[string]*keyed  // of the keyed ones of these
+	last     atomic.Pointer[price]            // the last method's, which is mostly the next one's
+	accounts map[accountKey]map[string]*keyed // by pool
 	families map[string]*keyed
 	places   *places
 	spans    map[string]time.Duration // by upstream with accounts: any, for how long units count at most
@@ -57,8 +56,7 @@ func newPrices(b *Book, places *places) *prices {
 	p := &prices{
 		book:     b,
 		methods:  make(map[priceKey]*price),
-		accounts: make(map[accountKey]map[string]*Charge),
-		keyed:    make(map[accountKey]map[string]*keyed),
+		accounts: make(map[accountKey]map[string]*keyed),
 		families: make(map[string]*keyed),
 		places:   places,
 		spans:    make(map[string]time.Duration),
@@ -109,39 +107,29 @@ func newPrices(b *Book, places *places) *prices {
 }
 
 func (p *prices) addClass(u *book.Upstream, account, name string, class book.Class) {
-	pools := make(map[string]*Charge)
+	pools := make(map[string]*keyed)
 	for _, a := range u.Pools {
 		windows := a.WindowsFor(account)
-		pools[a.Name] = &Charge{
+		k := &keyed{any: Charge{
 			Pool:     Pool{Upstream: u.Name, Account: account, Name: a.Name},
 			Windows:  limits(windows, class),
 			Revision: p.book.Revision,
 			Zone:     zoneOf(windows),
+		}}
+		k.any.Lease = leaseOf(a, k.any.Windows)
+		if a.By != nil {
+			k = newKeyed(k.any, a.MaxKeys, a.Keys, class)
+			k.pool = a
 		}
-		pools[a.Name].Lease = leaseOf(a, pools[a.Name].Windows)
+		if pools[a.Name] = k; account == book.OtherAccounts {
+			p.spans[u.Name] = max(p.spans[u.Name], span(k.any.Windows))
+			for _, windows := range k.own {
+				p.spans[u.Name] = max(p.spans[u.Name], span(windows))
+			}
+		}
 	}
 	key := accountKey{u.Name, account, name}
 	p.accounts[key] = pools
-	if account == book.OtherAccounts {
-		for _, c := range pools {
-			p.spans[u.Name] = max(p.spans[u.Name], span(c.Windows))
-		}
-	}
-	for _, a := range u.Pools {
-		if a.By != nil {
-			if p.keyed[key] == nil {
-				p.keyed[key] = make(map[string]*keyed)
-			}
-			k := newKeyed(*pools[a.Name], a.MaxKeys, a.Keys, class)
-			k.pool = a
-			p.keyed[key][a.Name] = k
-			if account == book.OtherAccounts {
-				for _, windows := range k.own {
-					p.spans[u.Name] = max(p.spans[u.Name], span(windows))
-				}
-			}
-		}
-	}
 	for _, methods := range [...]map[string]*book.Method{u.Methods, u.Default} {
 		for _, m := range methods {
 			made := &price{key: priceKey{u.Name, account, name, m.Name}, outage: m.Outage, depends: m.Prices, atEnd: atEnd(m)}
@@ -185,14 +173,14 @@ func zoneOf(windows []book.Window) *time.Location {
 }
 
 // put puts units on pools, in the order of their names.
-func (p *prices) put(pools map[string]*Charge, units map[string]int64) ([]Charge, error) {
+func (p *prices) put(pools map[string]*keyed, units map[string]int64) ([]Charge, error) {
 	all := make([]Charge, 0, len(units))
 	for _, name := range slices.Sorted(maps.Keys(units)) {
 		pool := pools[name]
 		if pool == nil {
 			return nil, BadInput("there is no pool %.40q; the price book has %s", name, names(pools))
 		}
-		c := *pool
+		c := pool.any
 		c.Units = units[name]
 		if c.Units < 0 || c.Units > window.MaxUnits {
 			return nil, BadInput("%s: units must be 1 to %d, not %d", c.Pool, window.MaxUnits, c.Units)

@@ -147,10 +147,8 @@ func (r *Reservation) settleLocal(ctx context.Context, units []int64) (s Settlem
 		return s, nil
 	case r.local.drawn != nil:
 		s, err = r.local.drawn.settle(ctx, r, units)
-	case r.local.observed:
-		s, err = r.settleObserved(ctx, units)
-	default:
-		s, err = r.settleAdmitted(ctx, units)
+	case !r.local.observed || r.local.recorded:
+		s, err = r.settleUnseen(ctx, units)
 	}
 	if err == nil {
 		r.local.settled = &s

@@ -133,74 +133,46 @@ func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, price 
 	if heard {
 		l.sendUrgent(ctx, charges)
 	}
-	if l.shut.many.Load() > 0 {
-		if before := l.shut.enter(c, charges, id, l.now()); before != nil {
-			*v = *before
-			l.answered(ctx, c, *v, 0)
-			return nil
-		}
-	}
 	turn := c.turn
 	if turn == nil && l.turns.warm.Load() > 0 {
 		turn = l.turnOf(c, price)
 	}
-	if turn != nil {
-		if before := l.takesTurn(ctx, id, charges, turn); before != nil {
-			if *v = *before; !fresh && !turn.ask.Waits && l.repeats(ctx, c, id, charges, v) {
-				turn.held = false
-			}
-			l.probed(first.Upstream, first.Account, id, false, false)
-			l.answered(ctx, c, *v, 0)
-			return nil
+	before, anew, err := l.passes(ctx, c, id, price, turn)
+	switch {
+	case err != nil:
+		return err
+	case before != nil:
+		if *v = *before; !fresh && !v.Probing && (turn == nil || !turn.ask.Waits) && l.repeats(ctx, c, id, charges, v) && turn != nil {
+			turn.held = false
 		}
-	}
-	var anew bool
-	var err error
-	if price.learns && !l.observes(c) {
-		var before *Verdict
-		if before, anew, err = l.pace(ctx, c, id, charges); before != nil {
-			if *v = *before; !fresh && l.repeats(ctx, c, id, charges, v) {
-				before = nil
-			}
-			l.answered(ctx, c, *v, 0)
-		}
-		if before != nil || err != nil {
-			l.probed(first.Upstream, first.Account, id, false, false)
-			return err
-		}
-		if v.Allowed {
-			return nil
-		}
+		l.answered(ctx, c, *v, 0)
+		return nil
 	}
 	mark, cleared := l.shut.noted.Load(), l.refusals.cleared.Load() // before the store is asked
 	if *v, err = l.store.Reserve(ctx, Request{ID: id, Fresh: fresh, Charges: charges, Labels: c.labels()}); err != nil {
-		l.probed(first.Upstream, first.Account, id, false, false)
-		if anew {
-			l.learned(first.Upstream, first.Account, id, wasNotSent, false)
-		}
+		l.notSent(first, id, anew)
 		return l.storeError(ctx, "reserve "+first.String(), err)
 	}
 	if l.journal != nil || v.Blocked { // until when by our clock
 		l.offset.Store(int64(v.At.Sub(l.clock.Now())))
 	}
-	if !v.Allowed {
-		l.probed(first.Upstream, first.Account, id, false, false)
+	switch {
+	case !v.Allowed:
+		l.notSent(first, id, anew)
 		l.explain(v, price)
 		if believes {
 			l.refusals.learn(v, charges, began, cleared)
 		}
+	case anew && v.Repeat: // it was sent before
+		l.learned(first.Upstream, first.Account, id, wasNotSent, false)
+	case anew:
+		l.letThroughAs(v)
 	}
 	if v.Blocked || l.shut.many.Load() > 0 {
 		l.shut.learn(v, charges, id, mark)
 	}
 	if heard {
 		l.heard.note(v, charges, l.current().reported, l.now())
-	}
-	switch {
-	case anew && (v.Repeat || !v.Allowed): // it is not sent, or was before
-		l.learned(first.Upstream, first.Account, id, wasNotSent, false)
-	case anew:
-		l.letThroughAs(v)
 	}
 	if turn != nil {
 		l.hadTurn(turn, v, charges)
@@ -211,6 +183,34 @@ func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, price 
 		l.answered(ctx, c, *v, l.clock.Now().Sub(began))
 	}
 	return nil
+}
+
+// passes asks all who may hold a call back: a block that has just ended, others that wait, and a rate that is
+// learned. It returns the verdict of the first that does. Anew says that a rate has let the call through.
+func (l *Ledger) passes(ctx context.Context, c *Call, id string, price *price, t *turn) (before *Verdict, anew bool, err error) {
+	if l.shut.many.Load() > 0 {
+		if before = l.shut.enter(c, price.charges, id, l.now()); before != nil {
+			return before, false, nil
+		}
+	}
+	if t != nil {
+		before = l.takesTurn(ctx, id, price.charges, t)
+	}
+	if before == nil && price.learns && !l.observes(c) {
+		before, anew, err = l.pace(ctx, c, id, price.charges)
+	}
+	if before != nil || err != nil {
+		l.notSent(price.charges[0].Pool, id, false)
+	}
+	return before, anew, err
+}
+
+// notSent says that a call which has passed is not sent after all.
+func (l *Ledger) notSent(first Pool, id string, anew bool) {
+	l.probed(first.Upstream, first.Account, id, false, false)
+	if anew {
+		l.learned(first.Upstream, first.Account, id, wasNotSent, false)
+	}
 }
 
 // repeats reports whether a call that its rate holds back was granted before, by the id that its caller

@@ -348,7 +348,7 @@ func (l *Ledger) shareLimit(ctx context.Context, p *prices, pool Pool, index int
 	case heard && holds != 0 && limit > holds && later < raiseAfter:
 		return true
 	}
-	within, cancel := context.WithTimeout(ctx, l.timeout)
+	within, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	_, err := l.Admin().SetLimit(within, k)
 	switch {

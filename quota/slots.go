@@ -122,7 +122,7 @@ func (l *Ledger) Done(ctx context.Context, t Token) error {
 	l.learned(t.Upstream, t.Account, t.ID, wasAccepted, true)
 	l.probed(t.Upstream, t.Account, t.ID, true, true)
 	s := l.slots.remove(t)
-	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timeout)
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	if _, err := l.store.Slots(within, []Token{t}, true); err != nil {
 		if s != nil {
@@ -304,7 +304,7 @@ func (l *Ledger) renew() {
 		}
 	}()
 	var keep, ended []Token
-	most := l.timeout
+	most := settleTimeout
 	l.slots.mu.Lock()
 	now := SystemClock{}.Now()
 	for t, s := range l.slots.open {

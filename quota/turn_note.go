@@ -49,7 +49,7 @@ func (n *news) tell(s *fair.State, now window.Instant) {
 
 // write writes the news. If that fails, they are lost, which costs order, and no units.
 func (t *turnLine) write(l *Ledger) {
-	ctx, cancel := context.WithTimeout(context.Background(), l.timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
 	defer cancel()
 	t.mu.Lock()
 	t.timer = nil

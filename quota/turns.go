@@ -176,7 +176,7 @@ func (l *Ledger) openLine(of accountKey) *turnLine {
 // closeLater closes a line in which nobody waits any more, so that it costs nothing if no call comes that would notice.
 func (l *Ledger) closeLater(line *turnLine) {
 	time.AfterFunc(2*fair.Quiet, func() {
-		ctx, cancel := context.WithTimeout(context.Background(), l.timeout)
+		ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
 		defer cancel()
 		idle := true
 		_ = line.change(ctx, l, func(s *fair.State, now window.Instant) bool { // else it is closed without its note

@@ -57,11 +57,10 @@ func (v View) Usage(ctx context.Context, upstream, account string) ([]Usage, err
 		if err != nil {
 			return nil, err
 		}
-		keyed := p.keyed[p.listed(key)]
 		charges := make([]Charge, 0, len(pools))
 		for _, name := range slices.Sorted(maps.Keys(pools)) {
-			if keyed[name] == nil {
-				charges = append(charges, *pools[name])
+			if pools[name].pool == nil {
+				charges = append(charges, pools[name].any)
 			}
 		}
 		charges, reported, _ := l.adoptLimits(ctx, p, charges, "", noProbes)
@@ -87,10 +86,11 @@ func (v View) Usage(ctx context.Context, upstream, account string) ([]Usage, err
 			}
 			all = append(all, u)
 		}
-		for name, k := range keyed {
-			own := *k
-			own.any.Pool.Account = pools[name].Pool.Account
-			keys, err := l.keyUsage(ctx, p, &own, read)
+		for _, k := range pools {
+			if k.pool == nil {
+				continue
+			}
+			keys, err := l.keyUsage(ctx, p, k, read)
 			if err != nil {
 				return nil, l.storeError(ctx, "look at "+key.upstream, err)
 			}

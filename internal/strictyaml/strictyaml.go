@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -29,8 +30,13 @@ const (
 	Unset   Kind = "empty" // a key with nothing behind it
 )
 
-// Place is where something stands: a line and a column in characters, both from 1.
-type Place struct{ Line, Column int }
+// Place is where something stands: a file, and a line and a column in characters, both from 1.
+type Place struct {
+	In           *File
+	Line, Column int
+}
+
+func (p Place) String() string { return fmt.Sprintf("%s:%d:%d", p.In.Name, p.Line, p.Column) }
 
 // Node is a value and its place, without comments, quotes and styles.
 type Node struct {
@@ -39,6 +45,14 @@ type Node struct {
 	Text    string  // of a scalar
 	Entries []Entry // of a mapping, in their order
 	Items   []*Node // of a list
+
+	// Parse leaves the rest to its callers.
+
+	Gone   map[string]Place // entries that an overlay removed, and where it did
+	Flow   bool             // to be printed on one line
+	One    bool             // a mapping that an overlay replaces whole
+	Faulty bool             // it has a fault, or something in it
+	Lost   bool             // a mapping with a key that nobody can read: its keys say too little
 }
 
 // Entry is a key of a mapping with its value.
@@ -48,14 +62,49 @@ type Entry struct {
 	Value *Node
 }
 
-// Get returns the entry of a key, or nil if there is none.
+// Get returns the entry of a key, or nil if there is none. A nil node has none.
 func (n *Node) Get(key string) *Entry {
+	if n == nil {
+		return nil
+	}
 	for i := range n.Entries {
 		if n.Entries[i].Key == key {
 			return &n.Entries[i]
 		}
 	}
 	return nil
+}
+
+// Value returns the value of a key, or nil if there is none.
+func (n *Node) Value(key string) *Node {
+	if e := n.Get(key); e != nil {
+		return e.Value
+	}
+	return nil
+}
+
+// Keys returns the keys of a mapping.
+func (n *Node) Keys() []string {
+	if n == nil {
+		return nil
+	}
+	keys := make([]string, len(n.Entries))
+	for i, e := range n.Entries {
+		keys[i] = e.Key
+	}
+	return keys
+}
+
+// Without returns a mapping that lacks some keys; n stays as it is.
+func (n *Node) Without(keys ...string) *Node {
+	c := *n
+	c.Entries = slices.DeleteFunc(slices.Clone(n.Entries), func(e Entry) bool { return slices.Contains(keys, e.Key) })
+	return &c
+}
+
+// Add appends an entry without a place.
+func (n *Node) Add(key string, value *Node) {
+	n.Entries = append(n.Entries, Entry{Key: key, Value: value})
 }
 
 // File is a text to parse.
@@ -81,7 +130,16 @@ const (
 	maxOpen = 1000
 )
 
-var top = Place{1, 1}
+// Place returns a place in the file.
+func (f *File) Place(line, column int) Place { return Place{f, line, column} }
+
+// Line returns the text of a line, or "".
+func (f *File) Line(n int) string {
+	if n < 1 || n > len(f.lines) {
+		return ""
+	}
+	return strings.TrimSuffix(f.lines[n-1], "\r")
+}
 
 func (f *File) fault(at Place, format string, args ...any) {
 	f.faults++
@@ -95,22 +153,22 @@ func (f *File) Parse(data []byte) (n *Node) {
 	f.lines = strings.Split(string(data), "\n")
 	f.anchors = map[string]*Node{}
 	if len(data) > maxText {
-		f.fault(top, "%s may have at most %d bytes, this has %d", f.Noun, maxText, len(data))
+		f.fault(f.Place(1, 1), "%s may have at most %d bytes, this has %d", f.Noun, maxText, len(data))
 		return nil
 	}
 	if i := badByte(data); i >= 0 {
-		f.fault(offset(data, i), "not text: %s is UTF-8 without control characters", f.Noun)
+		f.fault(f.offset(data, i), "not text: %s is UTF-8 without control characters", f.Noun)
 		return nil
 	}
 	if i := tooDeep(data); i >= 0 {
-		f.fault(offset(data, i), "nested deeper than %s ever is", f.Noun)
+		f.fault(f.offset(data, i), "nested deeper than %s ever is", f.Noun)
 		return nil
 	}
 	// The YAML parser is a library. If it panics, the reader of the message should look at the
 	// file, so this is a fault of the file.
 	defer func() {
 		if p := recover(); p != nil {
-			f.fault(top, "not YAML that can be read (%v)", p)
+			f.fault(f.Place(1, 1), "not YAML that can be read (%v)", p)
 			n = nil
 		}
 	}()
@@ -174,24 +232,24 @@ func tooDeep(data []byte) int {
 	return -1
 }
 
-func offset(data []byte, i int) Place {
+func (f *File) offset(data []byte, i int) Place {
 	begin := bytes.LastIndexByte(data[:i], '\n') + 1
-	return Place{bytes.Count(data[:i], []byte("\n")) + 1, utf8.RuneCount(data[begin:i]) + 1}
+	return f.Place(bytes.Count(data[:i], []byte("\n"))+1, utf8.RuneCount(data[begin:i])+1)
 }
 
 // syntax says what is wrong with text that is not YAML, and what to do about it.
 func (f *File) syntax(err error) {
 	var e yaml.Error
 	if !errors.As(err, &e) {
-		f.fault(top, "not YAML: %s", oneLine(err.Error()))
+		f.fault(f.Place(1, 1), "not YAML: %s", oneLine(err.Error()))
 		return
 	}
 	at := f.place(e.GetToken())
-	line, message := f.lines[at.Line-1], oneLine(e.GetMessage())
+	line, message := f.Line(at.Line), oneLine(e.GetMessage())
 	indent := line[:len(line)-len(strings.TrimLeft(line, " \t"))]
 	switch tab := strings.Index(indent, "\t"); {
 	case tab >= 0:
-		f.fault(Place{at.Line, tab + 1}, "a tab cannot indent YAML; use spaces")
+		f.fault(f.Place(at.Line, tab+1), "a tab cannot indent YAML; use spaces")
 		return
 	case strings.Contains(line, "/{"):
 		message += "; put quotes around a route that has braces"
@@ -211,11 +269,10 @@ func oneLine(s string) string {
 // place is where a token begins, and always in the file.
 func (f *File) place(tk *token.Token) Place {
 	if tk == nil || tk.Position == nil {
-		return top
+		return f.Place(1, 1)
 	}
 	line := min(max(tk.Position.Line, 1), len(f.lines))
-	width := utf8.RuneCountInString(strings.TrimSuffix(f.lines[line-1], "\r"))
-	return Place{line, min(max(tk.Position.Column, 1), width+1)}
+	return f.Place(line, min(max(tk.Position.Column, 1), utf8.RuneCountInString(f.Line(line))+1))
 }
 
 func (f *File) at(n ast.Node) Place {
@@ -284,7 +341,7 @@ func (f *File) node(n ast.Node, depth int) *Node {
 	case *ast.IntegerNode, *ast.FloatNode:
 		t.Kind, t.Text = Number, n.GetToken().Value
 	case *ast.BoolNode:
-		t.Kind, t.Text = Flag, n.GetToken().Value
+		t.Kind, t.Text = Flag, strings.ToLower(n.GetToken().Value)
 	case *ast.NullNode:
 		t.Kind = Null
 		if n.GetToken().Type == token.ImplicitNullType {
@@ -332,7 +389,7 @@ func (f *File) entries(t *Node, values []*ast.MappingValueNode, depth int) {
 			key = v.Key.GetToken().Value
 		}
 		if first, dup := seen[key]; dup {
-			f.fault(at, "%q is given twice, the first time at %s:%d:%d; keep one", key, f.Name, first.Line, first.Column)
+			f.fault(at, "%q is given twice, the first time at %s; keep one", key, first)
 			continue
 		}
 		seen[key] = at

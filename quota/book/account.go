@@ -50,7 +50,7 @@ func (r *reader) accounts(u *Upstream, d *keys.Upstream) {
 			switch {
 			case of == nil:
 				known := r.names(&d.Pools)
-				r.fault(r.found[p].at, "%s does not exist%s", label, orMean(pool, known, "add it to pools, or change"+knownPools(known)))
+				r.fault(r.found[p].At, "%s does not exist%s", label, orMean(pool, known, "add it to pools, or change"+knownPools(known)))
 			case r.sound(p) && u.Pools[pool] != nil:
 				r.accountPool(u.Pools[pool], account, p, of, label)
 			}
@@ -73,7 +73,7 @@ func (r *reader) accounts(u *Upstream, d *keys.Upstream) {
 
 func (r *reader) accountPool(p *Pool, account string, d *keys.AccountPool, of *keys.Pool, label string) {
 	if !takes(of.Windows) {
-		r.fault(r.found[d].at, "%s changes nothing: every window of the pool has a quota of its own", label)
+		r.fault(r.found[d].At, "%s changes nothing: every window of the pool has a quota of its own", label)
 		return
 	}
 	headroom := valueOf(cmp.Or(d.Headroom, of.Headroom))

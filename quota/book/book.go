@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/strictyaml"
 	"github.com/headroom-quota/headroom/quota/book/keys"
 )
 
@@ -77,7 +78,7 @@ type layers struct {
 
 // read returns a book and the tree that further books can be laid over.
 func (l *layers) read(name string, data []byte) (*tree, *Book, error) {
-	r := &reader{top: newSource(name, data)}
+	r := newReader(name)
 	over := r.parse(data)
 	if over == nil {
 		return nil, nil, r.err()
@@ -90,14 +91,14 @@ func (l *layers) read(name string, data []byte) (*tree, *Book, error) {
 	var base *Book
 	var names []string
 	for _, e := range extends {
-		text, err := l.builtin(e.text)
+		text, err := l.builtin(e.Text)
 		if err != nil {
-			r.fault(e.at, "%s", err.Error())
+			r.fault(e.At, "%s", err.Error())
 			return nil, nil, r.err()
 		}
-		l.open[e.text] = true
-		t, b, err := l.read(e.text, text)
-		delete(l.open, e.text)
+		l.open[e.Text] = true
+		t, b, err := l.read(e.Text, text)
+		delete(l.open, e.Text)
 		if err == nil && base != nil {
 			t, b, err = join(r.top, under, base, t, b)
 		}
@@ -105,9 +106,9 @@ func (l *layers) read(name string, data []byte) (*tree, *Book, error) {
 			return nil, nil, err
 		}
 		under, base = t, b
-		names = append(names, e.text)
+		names = append(names, e.Text)
 	}
-	merged := r.lay(under, over.without("extends"), bookField(), "")
+	merged := r.lay(under, over.Without("extends"), bookField(), "")
 	b := r.book(merged)
 	if err := r.err(); err != nil {
 		return nil, nil, err
@@ -118,10 +119,10 @@ func (l *layers) read(name string, data []byte) (*tree, *Book, error) {
 
 // join lays one built-in book over another. The revision is the sum of both, so that
 // it rises if either does.
-func join(top *source, under *tree, before *Book, over *tree, b *Book) (*tree, *Book, error) {
+func join(top *strictyaml.File, under *tree, before *Book, over *tree, b *Book) (*tree, *Book, error) {
 	r := &reader{top: top}
 	joined := r.lay(under, over, bookField(), "")
-	joined.entry("revision").value = number(before.Revision + b.Revision)
+	joined.Get("revision").Value = number(before.Revision + b.Revision)
 	both := r.book(joined)
 	return joined, both, r.err()
 }
@@ -146,25 +147,25 @@ func (l *layers) builtin(name string) ([]byte, error) {
 
 // extends reads which books this one is a difference from.
 func (r *reader) extends(t *tree) ([]*tree, bool) {
-	e := t.get("extends")
+	e := t.Value("extends")
 	if e == nil {
 		return nil, true
 	}
-	items := e.items
-	if e.kind != isList {
+	items := e.Items
+	if e.Kind != isList {
 		items = []*tree{e}
 	}
 	if len(items) == 0 {
-		r.fault(e.at, "extends is empty; name a built-in price book, or leave it out")
+		r.fault(e.At, "extends is empty; name a built-in price book, or leave it out")
 		return nil, false
 	}
 	for i, item := range items {
-		if item.kind != isText || !isBuiltin(item.text) {
-			r.fault(item.at, "extends must name a built-in price book, builtin or builtin/..., is %s", item.show())
+		if item.Kind != isText || !isBuiltin(item.Text) {
+			r.fault(item.At, "extends must name a built-in price book, builtin or builtin/..., is %s", show(item))
 			return nil, false
 		}
-		if slices.ContainsFunc(items[:i], func(t *tree) bool { return t.text == item.text }) {
-			r.fault(item.at, "extends names %s twice; keep one", item.text)
+		if slices.ContainsFunc(items[:i], func(t *tree) bool { return t.Text == item.Text }) {
+			r.fault(item.At, "extends names %s twice; keep one", item.Text)
 			return nil, false
 		}
 	}

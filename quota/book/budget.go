@@ -258,7 +258,7 @@ func beside(member string, role Role, missing int64) Source {
 // budgets makes the budgets of a book: an upstream whose pools they are.
 func (r *reader) budgets(b *Book, d *keys.Book) {
 	if u := d.Upstreams[Budgets]; u != nil {
-		r.fault(r.found[u].at, "the name %q stands for the budgets of a book; give the upstream another one", Budgets)
+		r.fault(r.found[u].At, "the name %q stands for the budgets of a book; give the upstream another one", Budgets)
 		return
 	}
 	names := slices.Sorted(maps.Keys(d.Budgets))

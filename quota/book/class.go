@@ -28,8 +28,8 @@ func (r *reader) class(name string, d *keys.Class) Class {
 type share keys.Share
 
 func (s *share) read(r *reader, f *field, t *tree) {
-	if percent, ok := strings.CutSuffix(t.text, "%"); ok && t.kind == isText {
-		s.Percent, _ = r.integer(&tree{kind: isNumber, at: t.at, text: percent}, f.key+" in percent", 0, 99)
+	if percent, ok := strings.CutSuffix(t.Text, "%"); ok && t.Kind == isText {
+		s.Percent, _ = r.integer(&tree{Kind: isNumber, At: t.At, Text: percent}, f.key+" in percent", 0, 99)
 	} else {
 		s.Units, _ = r.integer(t, f.key, f.least, f.most)
 	}
@@ -68,7 +68,7 @@ func (r *reader) leavesSome(u *Upstream, class string, d *keys.Upstream) {
 		}
 		r.fault(r.blame(keep, &p.Quota, &p.Headroom, &p.Windows),
 			"class %q keeps %s free of every window, but window %s of pool %q has a limit of %d: nothing would be left; lower keep_free%s",
-			class, r.written(keep).text, w.Spec, pool, w.Limit(Class{}), orElse)
+			class, r.written(keep).Text, w.Spec, pool, w.Limit(Class{}), orElse)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/headroom-quota/headroom/internal/strictyaml"
 )
 
 // ErrBadInput matches every error of this package. Package quota has it under the
@@ -43,40 +45,17 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s\n%s | %s\n%s | %s^", head, number, e.Source, strings.Repeat(" ", len(number)), pad.String())
 }
 
-// Is matches the sentinel.
 func (e *Error) Is(target error) bool { return target == ErrBadInput }
 
 // badInputError is bad input that stands nowhere in particular.
-type badInputError string
+type badInputError struct{ text string }
 
-func (e badInputError) Error() string        { return string(e) }
-func (e badInputError) Is(target error) bool { return target == ErrBadInput }
+func (e *badInputError) Error() string        { return e.text }
+func (e *badInputError) Is(target error) bool { return target == ErrBadInput }
 
-func badInput(format string, args ...any) error {
-	return badInputError(fmt.Sprintf(format, args...))
-}
-
-// source is the text of one price book, for places and error messages.
-type source struct {
-	name  string
-	lines []string
-}
-
-func newSource(name string, data []byte) *source {
-	lines := strings.Split(string(data), "\n")
-	for i, line := range lines {
-		lines[i] = strings.TrimSuffix(line, "\r")
-	}
-	return &source{name: name, lines: lines}
-}
-
-// place is where something stands.
-type place struct {
-	in        *source
-	line, col int
-}
-
-func (p place) String() string { return fmt.Sprintf("%s:%d:%d", p.in.name, p.line, p.col) }
+// BadInput returns an error that matches [ErrBadInput]. The text says what is wrong and
+// how to correct it.
+func BadInput(format string, args ...any) error { return &badInputError{fmt.Sprintf(format, args...)} }
 
 // maxFaults bounds what one reading reports: a mistake near the top of a file
 // can make all of it wrong.
@@ -84,17 +63,19 @@ const maxFaults = 10
 
 // reader reads one price book and collects its faults.
 type reader struct {
-	top    *source        // the book itself, as opposed to those it extends
-	found  map[any]*entry // what pointers to the values of the book's structs stand for
+	top    *strictyaml.File // the book itself, as opposed to those it extends
+	found  map[any]*entry   // what pointers to the values of the book's structs stand for
 	faults []*Error
 }
 
+func newReader(name string) *reader {
+	r := &reader{}
+	r.top = &strictyaml.File{Name: name, Noun: "a price book", Plain: true, Fault: func(at place, message string) { r.fault(at, "%s", message) }}
+	return r
+}
+
 func (r *reader) fault(at place, format string, args ...any) {
-	e := &Error{File: at.in.name, Line: at.line, Column: at.col, Message: fmt.Sprintf(format, args...)}
-	if at.line >= 1 && at.line <= len(at.in.lines) {
-		e.Source = at.in.lines[at.line-1]
-	}
-	r.faults = append(r.faults, e)
+	r.faults = append(r.faults, &Error{File: at.In.Name, Line: at.Line, Column: at.Column, Message: fmt.Sprintf(format, args...), Source: at.In.Line(at.Line)})
 }
 
 // blame picks the place to blame among values that contradict each other: one in
@@ -104,13 +85,13 @@ func (r *reader) blame(values ...any) place {
 	for _, x := range values {
 		switch t := r.written(x); {
 		case t == nil:
-		case t.at.in == r.top:
-			return t.at
+		case t.At.In == r.top:
+			return t.At
 		case first == nil:
 			first = t
 		}
 	}
-	return first.at
+	return first.At
 }
 
 // twice is where to say that a value was given before, and the place to name.
@@ -131,7 +112,7 @@ func (r *reader) err() error {
 	var all []error
 	for i, e := range r.faults {
 		if i == maxFaults {
-			all = append(all, badInput("and %d more", len(r.faults)-i))
+			all = append(all, BadInput("and %d more", len(r.faults)-i))
 			break
 		}
 		all = append(all, e)

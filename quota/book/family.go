@@ -58,12 +58,12 @@ const NoMaximum = math.MaxInt32
 type most keys.Most
 
 func (m *most) read(r *reader, f *field, t *tree) {
-	if t.kind == isText && t.text == "none" {
+	if t.Kind == isText && t.Text == "none" {
 		*m = most(keys.None)
 		return
 	}
-	if t.kind == isText {
-		r.fault(t.at, "%s must be a whole number from %d to %d, or none, is %s", f.key, f.least, f.most, t.show())
+	if t.Kind == isText {
+		r.fault(t.At, "%s must be a whole number from %d to %d, or none, is %s", f.key, f.least, f.most, show(t))
 		return
 	}
 	n, _ := r.integer(t, f.key, f.least, f.most)
@@ -131,7 +131,7 @@ func (r *reader) ownLimits(key string, d *keys.Key, of limited) ([]Window, bool)
 	}
 	switch {
 	case d.Quota == 0 && d.Windows == nil:
-		r.fault(r.found[d].at, "%s says nothing; give it a quota or windows, or remove it", label)
+		r.fault(r.found[d].At, "%s says nothing; give it a quota or windows, or remove it", label)
 		return nil, false
 	case d.Quota > 0 && !takes(of.windows):
 		r.fault(r.place(&d.Quota), "the quota of %s changes nothing: every window has one of its own; give it windows", label)

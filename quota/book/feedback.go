@@ -100,7 +100,7 @@ func (r *reader) poolName(d *keys.PoolName, u *keys.Upstream) *PoolName {
 	if !r.readable(d) || !r.sound(d) {
 		return nil
 	}
-	if r.written(d).kind == isText {
+	if r.written(d).Kind == isText {
 		r.hasPool(d, d.Name, "it", u)
 		return &PoolName{Name: d.Name}
 	}
@@ -111,7 +111,7 @@ func (r *reader) poolName(d *keys.PoolName, u *keys.Upstream) *PoolName {
 	for _, name := range slices.Sorted(maps.Keys(d.Names)) {
 		known := r.names(&u.Pools)
 		if pool := d.Names[name]; !slices.Contains(known, pool) {
-			r.fault(r.written(&d.Names).get(name).at, "names has pool %q, which does not exist%s", pool, orMean(pool, known, "add it to pools, or name"+knownPools(known)))
+			r.fault(r.written(&d.Names).Value(name).At, "names has pool %q, which does not exist%s", pool, orMean(pool, known, "add it to pools, or name"+knownPools(known)))
 		}
 	}
 	return &PoolName{From: from, Names: d.Names}

@@ -173,11 +173,11 @@ func (f *field) whole() bool {
 // long writes out the short form of a record, such as the cost of a method. In place of a
 // mapping by name, a word stands for an empty entry [anyName].
 func (f *field) long(t *tree) *tree {
-	if f != nil && f.record == nil && f.each != nil && f.typ.Kind() == reflect.Map && t.kind == isText && slices.Contains(f.words, t.text) {
-		return &tree{kind: isMapping, at: t.at, entries: []entry{{anyName, t.at, &tree{kind: isMapping, at: t.at}}}}
+	if f != nil && f.record == nil && f.each != nil && f.typ.Kind() == reflect.Map && t.Kind == isText && slices.Contains(f.words, t.Text) {
+		return &tree{Kind: isMapping, At: t.At, Entries: []entry{{Key: anyName, At: t.At, Value: &tree{Kind: isMapping, At: t.At}}}}
 	}
-	if f == nil || f.record == nil || f.short == "" || t.kind != isNumber {
+	if f == nil || f.record == nil || f.short == "" || t.Kind != isNumber {
 		return t
 	}
-	return &tree{kind: isMapping, at: t.at, entries: []entry{{f.short, t.at, t}}}
+	return &tree{Kind: isMapping, At: t.At, Entries: []entry{{Key: f.short, At: t.At, Value: t}}}
 }

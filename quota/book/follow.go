@@ -12,18 +12,18 @@ import (
 // Call it before Ledger.SetBook of package quota.
 func (b *Book) Follows(before *Book) error {
 	if b == nil || before == nil {
-		return badInput("compare price books: one is missing; it is made by book.Parse")
+		return BadInput("compare price books: one is missing; it is made by book.Parse")
 	}
 	if b.Revision > before.Revision {
 		return nil
 	}
 	if b.Revision < before.Revision {
-		return badInput("the price book has revision %d, and %d is in use: raise its revision", b.Revision, before.Revision)
+		return BadInput("the price book has revision %d, and %d is in use: raise its revision", b.Revision, before.Revision)
 	}
 	now, was := b.layouts(), before.layouts()
 	for _, name := range slices.Sorted(maps.Keys(now)) {
 		if layout, known := was[name]; known && layout != now[name] {
-			return badInput("%s has other windows under the same revision %d of the price book: raise its revision", name, b.Revision)
+			return BadInput("%s has other windows under the same revision %d of the price book: raise its revision", name, b.Revision)
 		}
 	}
 	return nil

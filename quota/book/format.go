@@ -26,17 +26,17 @@ func (b *Book) Diff() []byte {
 	if b == nil || b.base == nil {
 		return b.Format()
 	}
-	t := &tree{kind: isMapping}
-	names := &tree{kind: isList, flow: true}
+	t := &tree{Kind: isMapping}
+	names := &tree{Kind: isList, Flow: true}
 	for _, name := range b.extends {
-		names.items = append(names.items, text(name))
+		names.Items = append(names.Items, text(name))
 	}
-	if len(names.items) == 1 {
-		names = names.items[0]
+	if len(names.Items) == 1 {
+		names = names.Items[0]
 	}
-	t.add("extends", names)
+	t.Add("extends", names)
 	if d := diff(b.base.tree(), b.tree()); d != nil {
-		t.entries = append(t.entries, d.entries...)
+		t.Entries = append(t.Entries, d.Entries...)
 	}
 	return render(t)
 }
@@ -61,46 +61,46 @@ func (f *field) print(v reflect.Value, always bool) *tree {
 		}
 		v, always = v.Elem(), true
 	}
-	t := &tree{kind: isMapping, flow: f.tags.Get("print") != "block"}
+	t := &tree{Kind: isMapping, Flow: f.tags.Get("print") != "block"}
 	switch {
 	case f.record != nil:
-		t.one = f.whole()
+		t.One = f.whole()
 		var only *tree
 		if alone := f.record.alone; alone != nil && !v.Field(alone.index).IsZero() {
 			only = printScalar(reflect.Indirect(v.Field(alone.index)))
-			t.add(alone.tags.Get("alone"), only)
+			t.Add(alone.tags.Get("alone"), only)
 		}
 		for _, key := range f.record.fields {
 			if value := key.print(v.Field(key.index), false); value != nil {
-				t.add(key.key, value)
+				t.Add(key.key, value)
 			}
 		}
-		if only != nil && len(t.entries) == 1 {
+		if only != nil && len(t.Entries) == 1 {
 			return only // with others, [Make] has it refused as an unknown key
 		}
 	case v.Kind() == reflect.Map:
-		t.flow = f.each.record == nil || f.each.record.alone != nil
+		t.Flow = f.each.record == nil || f.each.record.alone != nil
 		for _, name := range slices.SortedFunc(slices.Values(v.MapKeys()), func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) }) {
 			value := f.each.print(v.MapIndex(name), true)
 			if value == nil {
-				value = &tree{kind: isNull}
+				value = &tree{Kind: isNull}
 			}
-			t.add(name.String(), value)
+			t.Add(name.String(), value)
 		}
 	case v.Kind() == reflect.Slice:
-		t.kind, t.flow = isList, f.each.record == nil
+		t.Kind, t.Flow = isList, f.each.record == nil
 		for i := range v.Len() {
-			t.items = append(t.items, f.each.print(v.Index(i), true))
+			t.Items = append(t.Items, f.each.print(v.Index(i), true))
 		}
-		if f.short == itemShort && len(t.items) == 1 {
-			return t.items[0]
+		if f.short == itemShort && len(t.Items) == 1 {
+			return t.Items[0]
 		}
 	case v.IsZero() && !always:
 		return nil
 	default:
 		return printScalar(v)
 	}
-	if len(t.entries)+len(t.items) == 0 && !always {
+	if len(t.Entries)+len(t.Items) == 0 && !always {
 		return nil
 	}
 	return t
@@ -113,7 +113,7 @@ func printScalar(v reflect.Value) *tree {
 	case v.CanInt():
 		return number(v.Int())
 	case v.Kind() == reflect.Bool:
-		return &tree{kind: isFlag, text: strconv.FormatBool(v.Bool())}
+		return &tree{Kind: isFlag, Text: strconv.FormatBool(v.Bool())}
 	}
 	return text(v.String())
 }
@@ -121,37 +121,37 @@ func printScalar(v reflect.Value) *tree {
 // diff is the overlay that makes one tree of another, or nil if they are equal.
 // Keys that the new tree lacks are null in it.
 func diff(old, made *tree) *tree {
-	if old == nil || old.kind != made.kind {
+	if old == nil || old.Kind != made.Kind {
 		return made
 	}
-	if made.kind != isMapping || made.one {
+	if made.Kind != isMapping || made.One {
 		if slices.Equal(render(old), render(made)) {
 			return nil
 		}
 		return made
 	}
-	d := &tree{kind: isMapping, flow: made.flow}
-	for _, e := range made.entries {
-		before := old.get(e.key)
-		if v := diff(before, e.value); v != nil {
-			d.add(e.key, v)
+	d := &tree{Kind: isMapping, Flow: made.Flow}
+	for _, e := range made.Entries {
+		before := old.Value(e.Key)
+		if v := diff(before, e.Value); v != nil {
+			d.Add(e.Key, v)
 		}
 	}
-	for _, e := range old.entries {
-		if made.get(e.key) == nil {
-			d.add(e.key, &tree{kind: isNull})
+	for _, e := range old.Entries {
+		if made.Value(e.Key) == nil {
+			d.Add(e.Key, &tree{Kind: isNull})
 		}
 	}
-	if len(d.entries) == 0 {
+	if len(d.Entries) == 0 {
 		return nil
 	}
 	// In a method, pool and cost replace charge by themselves, and the reverse.
-	switch o := made.get("outage"); {
-	case o == nil || o.kind != isText:
-	case d.get("charge") != nil && d.get("charge").kind == isMapping && old.get("pool") != nil:
-		return d.without("pool", "cost")
-	case d.get("cost") != nil && d.get("cost").kind == isNumber && old.get("charge") != nil:
-		return d.without("charge")
+	switch o := made.Value("outage"); {
+	case o == nil || o.Kind != isText:
+	case d.Value("charge") != nil && d.Value("charge").Kind == isMapping && old.Value("pool") != nil:
+		return d.Without("pool", "cost")
+	case d.Value("cost") != nil && d.Value("cost").Kind == isNumber && old.Value("charge") != nil:
+		return d.Without("charge")
 	}
 	return d
 }
@@ -163,22 +163,22 @@ func render(t *tree) []byte {
 }
 
 func printBlock(out *strings.Builder, t *tree, indent string) {
-	for _, e := range t.entries {
-		fmt.Fprintf(out, "%s%s:", indent, quoted(e.key))
-		printValue(out, e.value, indent)
+	for _, e := range t.Entries {
+		fmt.Fprintf(out, "%s%s:", indent, quoted(e.Key))
+		printValue(out, e.Value, indent)
 	}
-	for _, item := range t.items {
+	for _, item := range t.Items {
 		out.WriteString(indent + "- ")
 		printFlow(out, item)
 		out.WriteByte('\n')
 	}
-	if t.kind != isMapping && t.kind != isList {
+	if t.Kind != isMapping && t.Kind != isList {
 		printFlow(out, t)
 	}
 }
 
 func printValue(out *strings.Builder, t *tree, indent string) {
-	if block := len(t.entries)+len(t.items) > 0 && !t.flow; block {
+	if block := len(t.Entries)+len(t.Items) > 0 && !t.Flow; block {
 		out.WriteByte('\n')
 		printBlock(out, t, indent+"  ")
 		return
@@ -190,29 +190,29 @@ func printValue(out *strings.Builder, t *tree, indent string) {
 
 func printFlow(out *strings.Builder, t *tree) {
 	comma := ""
-	switch t.kind {
+	switch t.Kind {
 	case isMapping:
 		out.WriteByte('{')
-		for _, e := range t.entries {
-			out.WriteString(comma + quoted(e.key) + ": ")
-			printFlow(out, e.value)
+		for _, e := range t.Entries {
+			out.WriteString(comma + quoted(e.Key) + ": ")
+			printFlow(out, e.Value)
 			comma = ", "
 		}
 		out.WriteByte('}')
 	case isList:
 		out.WriteByte('[')
-		for _, item := range t.items {
+		for _, item := range t.Items {
 			out.WriteString(comma)
 			printFlow(out, item)
 			comma = ", "
 		}
 		out.WriteByte(']')
 	case isText:
-		out.WriteString(quoted(t.text))
+		out.WriteString(quoted(t.Text))
 	case isNull:
 		out.WriteString("null")
 	default:
-		out.WriteString(t.text)
+		out.WriteString(t.Text)
 	}
 }
 

@@ -23,5 +23,5 @@ func Make(b *keys.Book, o *Options) (*Book, error) {
 // out, as [Book.Format] prints it. [Make] makes an equal book of them. They are a copy, for
 // the caller to change.
 func (b *Book) Keys() *keys.Book {
-	return (&reader{top: newSource("", nil)}).decode(b.tree())
+	return newReader("").decode(b.tree())
 }

@@ -11,10 +11,10 @@ import "maps"
 // is nil for an unknown key. The name is the key of both.
 func (r *reader) lay(under, over *tree, f *field, name string) *tree {
 	over = f.long(over)
-	if over.kind != isMapping || f.whole() {
+	if over.Kind != isMapping || f.whole() {
 		return over
 	}
-	if under == nil || under.kind != isMapping {
+	if under == nil || under.Kind != isMapping {
 		under = &tree{}
 	}
 	noun := "" // of entries
@@ -25,40 +25,40 @@ func (r *reader) lay(under, over *tree, f *field, name string) *tree {
 	case f.noun == "method", f.noun == "default":
 		under = r.recharge(under, over, name)
 	}
-	t := &tree{kind: isMapping, at: over.at, gone: maps.Clone(under.gone)}
-	upper := make(map[string]entry, len(over.entries))
-	for _, e := range over.entries {
-		upper[e.key] = e
+	t := &tree{Kind: isMapping, At: over.At, Gone: maps.Clone(under.Gone)}
+	upper := make(map[string]entry, len(over.Entries))
+	for _, e := range over.Entries {
+		upper[e.Key] = e
 	}
-	known := make(map[string]bool, len(under.entries))
-	for _, e := range under.entries {
-		known[e.key] = true
-		switch o, has := upper[e.key]; {
+	known := make(map[string]bool, len(under.Entries))
+	for _, e := range under.Entries {
+		known[e.Key] = true
+		switch o, has := upper[e.Key]; {
 		case !has:
-			t.entries = append(t.entries, e)
-		case o.value.kind != isNull:
-			t.entries = append(t.entries, entry{e.key, o.at, r.lay(e.value, o.value, f.child(e.key), e.key)})
+			t.Entries = append(t.Entries, e)
+		case o.Value.Kind != isNull:
+			t.Entries = append(t.Entries, entry{Key: e.Key, At: o.At, Value: r.lay(e.Value, o.Value, f.child(e.Key), e.Key)})
 		}
 	}
-	for _, e := range over.entries {
-		child := f.child(e.key)
+	for _, e := range over.Entries {
+		child := f.child(e.Key)
 		switch {
-		case e.value.kind == isNull:
-			if !known[e.key] && noun != "" {
-				r.fault(e.at, "there is no %s %q to remove%s", noun, e.key,
-					orMean(e.key, t.keys(), "null takes away what the extended book has"))
+		case e.Value.Kind == isNull:
+			if !known[e.Key] && noun != "" {
+				r.fault(e.At, "there is no %s %q to remove%s", noun, e.Key,
+					orMean(e.Key, t.Keys(), "null takes away what the extended book has"))
 			}
-			if t.gone == nil {
-				t.gone = map[string]place{}
+			if t.Gone == nil {
+				t.Gone = map[string]place{}
 			}
-			t.gone[e.key] = e.at
-		case known[e.key]:
-		case noun == "method" && len(under.entries) > 0 && onlyPrice(child.long(e.value)):
-			r.fault(e.at, "method %q is not in the route table%s", e.key,
-				orMean(e.key, t.keys(), "a method of your own needs a pool beside its cost"))
+			t.Gone[e.Key] = e.At
+		case known[e.Key]:
+		case noun == "method" && len(under.Entries) > 0 && onlyPrice(child.long(e.Value)):
+			r.fault(e.At, "method %q is not in the route table%s", e.Key,
+				orMean(e.Key, t.Keys(), "a method of your own needs a pool beside its cost"))
 		default:
-			delete(t.gone, e.key)
-			t.entries = append(t.entries, entry{e.key, e.at, r.lay(nil, e.value, child, e.key)})
+			delete(t.Gone, e.Key)
+			t.Entries = append(t.Entries, entry{Key: e.Key, At: e.At, Value: r.lay(nil, e.Value, child, e.Key)})
 		}
 	}
 	if f != nil && f.record != nil && f.noun == "upstream" {
@@ -69,23 +69,23 @@ func (r *reader) lay(under, over *tree, f *field, name string) *tree {
 
 // onlyPrice holds for a method that changes the price of one that exists.
 func onlyPrice(t *tree) bool {
-	return t.kind == isMapping && t.get("pool") == nil && t.get("charge") == nil && t.get("route") == nil
+	return t.Kind == isMapping && t.Value("pool") == nil && t.Value("charge") == nil && t.Value("route") == nil
 }
 
 // recharge takes away the inherited form of a method's charge where the overlay
 // uses the other one.
 func (r *reader) recharge(under, over *tree, name string) *tree {
-	has := func(key string) bool { t := over.get(key); return t != nil && t.kind != isNull }
-	several := under.get("charge")
+	has := func(key string) bool { t := over.Value(key); return t != nil && t.Kind != isNull }
+	several := under.Value("charge")
 	switch {
 	case has("charge"):
-		return under.without("pool", "cost")
+		return under.Without("pool", "cost")
 	case has("cost") && !has("pool") && several != nil:
-		first := several.entries[0]
-		r.fault(over.entry("cost").at, "method %q charges several pools, so one number is no price; write charge: {%s: ...}", name, first.key)
-		return under.priced(first, entry{"cost", first.at, first.value}) // so that this stays the only fault
+		first := several.Entries[0]
+		r.fault(over.Get("cost").At, "method %q charges several pools, so one number is no price; write charge: {%s: ...}", name, first.Key)
+		return priced(under, first, entry{Key: "cost", At: first.At, Value: first.Value}) // so that this stays the only fault
 	case has("pool"):
-		return under.without("charge")
+		return under.Without("charge")
 	}
 	return under
 }
@@ -94,28 +94,28 @@ func (r *reader) recharge(under, over *tree, name string) *tree {
 // the next book laid over this one meets no other: a single pool is pool and cost,
 // and the only pool of an upstream is named.
 func canonical(u *tree) {
-	pools := u.get("pools").keys()
+	pools := u.Value("pools").Keys()
 	for _, key := range []string{"methods", "default"} {
-		canonicalIn(u.get(key), pools)
+		canonicalIn(u.Value(key), pools)
 	}
 }
 
 func canonicalIn(methods *tree, pools []string) {
-	for i := range methods.keys() {
-		e := &methods.entries[i]
-		charge, cost, pool := e.value.get("charge"), e.value.get("cost"), e.value.get("pool")
+	for i := range methods.Keys() {
+		e := &methods.Entries[i]
+		charge, cost, pool := e.Value.Value("charge"), e.Value.Value("cost"), e.Value.Value("pool")
 		switch {
-		case charge != nil && charge.kind == isMapping && len(charge.entries) == 1 && cost == nil && pool == nil:
-			e.value = e.value.priced(charge.entries[0], entry{"cost", charge.entries[0].at, charge.entries[0].value})
+		case charge != nil && charge.Kind == isMapping && len(charge.Entries) == 1 && cost == nil && pool == nil:
+			e.Value = priced(e.Value, charge.Entries[0], entry{Key: "cost", At: charge.Entries[0].At, Value: charge.Entries[0].Value})
 		case charge == nil && pool == nil && cost != nil && len(pools) == 1:
-			e.value = e.value.priced(entry{key: pools[0], at: cost.at}, *e.value.entry("cost"))
+			e.Value = priced(e.Value, entry{Key: pools[0], At: cost.At}, *e.Value.Get("cost"))
 		}
 	}
 }
 
 // priced returns a method that charges a single pool.
-func (t *tree) priced(pool, cost entry) *tree {
-	t = t.without("charge", "pool", "cost")
-	t.entries = append(t.entries, entry{"pool", pool.at, &tree{kind: isText, at: pool.at, text: pool.key}}, cost)
+func priced(t *tree, pool, cost entry) *tree {
+	t = t.Without("charge", "pool", "cost")
+	t.Entries = append(t.Entries, entry{Key: "pool", At: pool.At, Value: &tree{Kind: isText, At: pool.At, Text: pool.Key}}, cost)
 	return t
 }

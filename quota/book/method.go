@@ -55,9 +55,9 @@ func (r *reader) method(name string, d *keys.Method, u *keys.Upstream) *Method {
 	case several && (one || d.Cost != nil):
 		r.fault(r.place(&d.Charge), "method %q has both charge and pool or cost; write pool and cost for one pool, charge for several", name)
 	case several:
-		for _, e := range r.written(&d.Charge).entries {
-			r.charge(m, e.key, d.Charge[e.key])
-			r.charges(m, e.key, e.at, u)
+		for _, e := range r.written(&d.Charge).Entries {
+			r.charge(m, e.Key, d.Charge[e.Key])
+			r.charges(m, e.Key, e.At, u)
 		}
 	case !one:
 		r.fault(r.missing(&d.Pool, d), "method %q has no pool; name the one it charges:%s", name, knownPools(r.names(&u.Pools)))
@@ -89,12 +89,12 @@ func (r *reader) charges(m *Method, pool string, at place, u *keys.Upstream) {
 	}
 	pools := r.written(&u.Pools)
 	if pools != nil {
-		if _, removed := pools.gone[pool]; removed {
+		if _, removed := pools.Gone[pool]; removed {
 			return // stillCharged says so once
 		}
 	}
 	r.fault(at, "method %q charges pool %q, which does not exist%s", m.Name, pool,
-		orMean(pool, pools.keys(), "add it to pools, or charge"+knownPools(pools.keys())))
+		orMean(pool, pools.Keys(), "add it to pools, or charge"+knownPools(pools.Keys())))
 }
 
 func knownPools(names []string) string {
@@ -124,12 +124,12 @@ func (r *reader) payable(u *Upstream, m *Method, d *keys.Method) {
 		}
 		cost := r.written(d.Cost)
 		if cost == nil {
-			cost = r.written(&d.Charge).get(pool)
+			cost = r.written(&d.Charge).Value(pool)
 		}
-		if cost.at.in != r.top {
+		if cost.At.In != r.top {
 			continue
 		}
-		r.fault(cost.at,
+		r.fault(cost.At,
 			"method %q costs %d of pool %q, which is impossible: the limit of window %s is %d; lower the cost, raise the quota or remove the method",
 			m.Name, units, pool, most.Spec, most.Limit(Class{}))
 	}

@@ -177,8 +177,8 @@ const defaultMaxKeys = 100_000
 func (r *reader) keyed(p *Pool, d any, by []keys.Source, most int64, label, example string) bool {
 	if by == nil {
 		for _, key := range []string{"keys", "max_keys"} {
-			if e := r.written(d).get(key); e != nil {
-				r.fault(e.at, "%s of %s changes nothing without by; write what names the key of a call, as in %s", key, label, example)
+			if e := r.written(d).Value(key); e != nil {
+				r.fault(e.At, "%s of %s changes nothing without by; write what names the key of a call, as in %s", key, label, example)
 			}
 		}
 		return false
@@ -219,7 +219,7 @@ func (r *reader) stillCharged(u *keys.Upstream) {
 	if pools == nil {
 		return
 	}
-	for pool, at := range pools.gone {
+	for pool, at := range pools.Gone {
 		var by []string
 		note := func(name string, m *keys.Method) {
 			if _, charged := m.Charge[pool]; charged || m.Pool == pool {

@@ -1,6 +1,7 @@
 package book
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -94,18 +95,21 @@ func (r *reader) learn(e *keys.Source, d *keys.Price) *Learn {
 }
 
 // reads reports whether a source names a place to read.
-func reads(d *keys.Source) bool { return d.Number != nil || len(placesOf(d)) > 0 }
+func reads(d *keys.Source) bool {
+	_, place := placesOf(d)
+	return d.Number != nil || place != ""
+}
 
-// placesOf returns the keys that say where the value stands.
-func placesOf(d *keys.Source) (all []string) {
+// placesOf returns the keys that say where the value stands, and the first one's value.
+func placesOf(d *keys.Source) (all []string, first string) {
 	for _, p := range [...]struct{ key, value string }{
 		{"header", d.Header}, {"query", d.Query}, {"path", d.Path}, {"body", d.Body}, {"count", d.Count}, {"bytes", d.Bytes}, {"call", d.Call},
 	} {
 		if p.value != "" {
-			all = append(all, p.key)
+			all, first = append(all, p.key), cmp.Or(first, p.value)
 		}
 	}
-	return all
+	return all, first
 }
 
 // source makes a source, and checks that it can be read for its purpose.
@@ -117,7 +121,8 @@ func (r *reader) source(d *keys.Source, why purpose) (Source, bool) {
 		return Source{}, false
 	}
 	before := len(r.faults)
-	switch places := placesOf(d); {
+	places, named := placesOf(d)
+	switch {
 	case why == forKey && len(places) != 1:
 		r.fault(r.place(d), "by reads one place of the request; write one of header, query, path, body, call: method, call: caller, or a list of several")
 	case len(places) == 0:
@@ -155,19 +160,10 @@ func (r *reader) source(d *keys.Source, why purpose) (Source, bool) {
 	if d.Match != "" {
 		s.Match, _ = regexp.Compile(d.Match) // badRegexp has checked it
 	}
-	if why == forEstimate && s.Default == nil && s.DefaultText == "" && d.First == nil && !s.Bytes && len(placesOf(d)) == 1 {
-		r.fault(r.place(d), "%s needs default: what to reserve if the request does not have %s %q", why, placesOf(d)[0], placeOf(d))
+	if why == forEstimate && s.Default == nil && s.DefaultText == "" && d.First == nil && !s.Bytes && len(places) == 1 {
+		r.fault(r.place(d), "%s needs default: what to reserve if the request does not have %s %q", why, places[0], named)
 	}
 	return s, len(r.faults) == before
-}
-
-func placeOf(d *keys.Source) string {
-	for _, text := range [...]string{d.Header, d.Query, d.Path, d.Body, d.Count, d.Bytes, d.Call} {
-		if text != "" {
-			return text
-		}
-	}
-	return ""
 }
 
 func badMember(path string) string {
@@ -203,12 +199,12 @@ func badRegexp(text string) string {
 type fallback keys.Fallback
 
 func (d *fallback) read(r *reader, f *field, t *tree) {
-	if t.kind == isNumber {
+	if t.Kind == isNumber {
 		if n, ok := r.integer(t, f.key, f.least, f.most); ok {
 			d.Number = &n
 		}
 	} else if r.text(f, t, f.key) {
-		d.Text = t.text
+		d.Text = t.Text
 	}
 }
 

@@ -49,7 +49,7 @@ func (s *scope) of(key string) string { return (&scope{noun: key, outer: s.inner
 func (r *reader) decode(t *tree) *keys.Book {
 	d := &keys.Book{}
 	r.found = map[any]*entry{}
-	r.read(bookField(), &entry{at: place{r.top, 1, 1}, value: t}, reflect.ValueOf(d).Elem(), &scope{noun: bookNoun})
+	r.read(bookField(), &entry{At: r.top.Place(1, 1), Value: t}, reflect.ValueOf(d).Elem(), &scope{noun: bookNoun})
 	return d
 }
 
@@ -64,7 +64,7 @@ func (r *reader) read(f *field, e *entry, v reflect.Value, s *scope) {
 	before := len(r.faults)
 	switch kind := f.typ.Kind(); {
 	case f.form:
-		formOf(v).read(r, f, e.value)
+		formOf(v).read(r, f, e.Value)
 	case f.record != nil:
 		r.readRecord(f, e, v, s)
 	case kind == reflect.Map:
@@ -73,57 +73,57 @@ func (r *reader) read(f *field, e *entry, v reflect.Value, s *scope) {
 		r.readItems(f, e, v, s)
 	case kind == reflect.Pointer:
 		n := reflect.New(f.typ.Elem())
-		if r.scalar(f, e.value, n.Elem(), f.key) {
+		if r.scalar(f, e.Value, n.Elem(), f.key) {
 			v.Set(n)
 		}
 	case s.part:
-		r.scalar(f, e.value, v, s.of(f.key))
+		r.scalar(f, e.Value, v, s.of(f.key))
 	case f.noun != "" && f.noun == s.noun: // an entry
-		r.scalar(f, e.value, v, f.key+" of "+s.String())
+		r.scalar(f, e.Value, v, f.key+" of "+s.String())
 	case f.noun != "":
-		r.scalar(f, e.value, v, f.noun)
+		r.scalar(f, e.Value, v, f.noun)
 	default:
-		r.scalar(f, e.value, v, f.key)
+		r.scalar(f, e.Value, v, f.key)
 	}
-	e.value.faulty = len(r.faults) > before
+	e.Value.Faulty = len(r.faults) > before
 }
 
 func (r *reader) readRecord(f *field, e *entry, v reflect.Value, s *scope) {
-	e.value = f.long(e.value)
-	t := e.value
-	if alone := f.record.alone; alone != nil && t.kind != isMapping && t.kind != isUnset {
+	e.Value = f.long(e.Value)
+	t := e.Value
+	if alone := f.record.alone; alone != nil && t.Kind != isMapping && t.Kind != isUnset {
 		if alone.typ.Kind() == reflect.String {
 			r.scalar(alone, t, v.Field(alone.index), s.noun)
-		} else if t.kind == isText || t.kind == isList {
-			r.fault(t.at, "%s must be a whole number, or a mapping of %s, is %s", s, list(f.record.keys, "and"), t.show())
+		} else if t.Kind == isText || t.Kind == isList {
+			r.fault(t.At, "%s must be a whole number, or a mapping of %s, is %s", s, list(f.record.keys, "and"), show(t))
 		} else if n := reflect.New(alone.typ.Elem()); r.scalar(alone, t, n.Elem(), s.String()) {
 			v.Field(alone.index).Set(n)
 		}
 		return
 	}
-	t.lost = t.kind != isMapping
-	if t.kind == isUnset && s.name != "" {
-		r.fault(e.at, "%q has no value; write {} for one that is empty, or null to remove it", e.key)
+	t.Lost = t.Kind != isMapping
+	if t.Kind == isUnset && s.name != "" {
+		r.fault(e.At, "%q has no value; write {} for one that is empty, or null to remove it", e.Key)
 		return
 	}
-	if t.lost {
+	if t.Lost {
 		r.is(t, isMapping, s.String())
 		return
 	}
 	var meant []string // the keys that misspelt ones were probably meant to be
-	for i := range t.entries {
-		e := &t.entries[i]
-		key := f.child(e.key)
+	for i := range t.Entries {
+		e := &t.Entries[i]
+		key := f.child(e.Key)
 		switch {
 		case key == nil:
 			keys := f.record.keys
-			r.fault(e.at, "unknown key %q in %s%s", e.key, s, orMean(e.key, keys, "it may have "+strings.Join(keys, ", ")))
-			t.lost, meant = true, append(meant, strictyaml.Nearest(e.key, keys))
-		case e.value.kind == isUnset:
-			r.fault(e.at, "%q has no value; write one, or null to fall back to the default", e.key)
-			t.lost = true
+			r.fault(e.At, "unknown key %q in %s%s", e.Key, s, orMean(e.Key, keys, "it may have "+strings.Join(keys, ", ")))
+			t.Lost, meant = true, append(meant, strictyaml.Nearest(e.Key, keys))
+		case e.Value.Kind == isUnset:
+			r.fault(e.At, "%q has no value; write one, or null to fall back to the default", e.Key)
+			t.Lost = true
 		case key.record != nil:
-			r.read(key, e, v.Field(key.index), &scope{noun: e.key, part: true, outer: s.inner()})
+			r.read(key, e, v.Field(key.index), &scope{noun: e.Key, part: true, outer: s.inner()})
 		default:
 			r.read(key, e, v.Field(key.index), s)
 		}
@@ -134,14 +134,14 @@ func (r *reader) readRecord(f *field, e *entry, v reflect.Value, s *scope) {
 // complete reports keys that a record must have, unless a misspelt one was meant to be
 // it, and fills in defaults.
 func (r *reader) complete(rec *record, e *entry, v reflect.Value, s *scope, meant []string) {
-	t := e.value
-	where := e.at
+	t := e.Value
+	where := e.At
 	if s.part {
-		where = t.at
+		where = t.At
 	}
 	var given, all, ways []string
 	for _, f := range rec.fields {
-		has := t.get(f.key) != nil || slices.Contains(meant, f.key)
+		has := t.Value(f.key) != nil || slices.Contains(meant, f.key)
 		if f.oneof != "" {
 			all, ways = append(all, f.key), append(ways, f.oneof)
 			if has {
@@ -151,9 +151,9 @@ func (r *reader) complete(rec *record, e *entry, v reflect.Value, s *scope, mean
 		if has {
 			continue
 		}
-		at, removed := t.gone[f.key]
+		at, removed := t.Gone[f.key]
 		if removed {
-			r.found[v.Field(f.index).Addr().Interface()] = &entry{at: at}
+			r.found[v.Field(f.index).Addr().Interface()] = &entry{At: at}
 		} else {
 			at = where
 		}
@@ -181,7 +181,7 @@ func (s *scope) orMean(otherwise string) string {
 	if s.among == nil {
 		return "; " + otherwise
 	}
-	return orMean(s.name, s.among.without(s.name).keys(), otherwise)
+	return orMean(s.name, s.among.Without(s.name).Keys(), otherwise)
 }
 
 func (f *field) fill(v reflect.Value) {
@@ -195,52 +195,52 @@ func (f *field) fill(v reflect.Value) {
 }
 
 func (r *reader) readEntries(f *field, e *entry, v reflect.Value, s *scope) {
-	t := e.value
-	if t.kind != isMapping {
+	t := e.Value
+	if t.Kind != isMapping {
 		r.is(t, isMapping, s.of(f.key))
 		return
 	}
-	if !r.count(f, len(t.entries), t.at, s.of(f.key)) {
+	if !r.count(f, len(t.Entries), t.At, s.of(f.key)) {
 		return
 	}
-	v.Set(reflect.MakeMapWithSize(f.typ, len(t.entries)))
-	for i := range t.entries {
-		e := &t.entries[i]
+	v.Set(reflect.MakeMapWithSize(f.typ, len(t.Entries)))
+	for i := range t.Entries {
+		e := &t.Entries[i]
 		if f.badName != nil {
-			if why := f.badName(e.key); why != "" {
-				r.fault(e.at, "%s: name %q %s", s.of(f.key), e.key, why)
+			if why := f.badName(e.Key); why != "" {
+				r.fault(e.At, "%s: name %q %s", s.of(f.key), e.Key, why)
 			}
 		}
-		in := &scope{noun: f.noun, name: e.key, outer: s.inner(), among: t}
+		in := &scope{noun: f.noun, name: e.Key, outer: s.inner(), among: t}
 		x := reflect.New(f.each.typ).Elem()
 		r.read(f.each, e, x, in)
-		v.SetMapIndex(reflect.ValueOf(e.key), x)
+		v.SetMapIndex(reflect.ValueOf(e.Key), x)
 	}
 }
 
 // readItems reads a list. A scalar stands for a list that has only this one.
 func (r *reader) readItems(f *field, e *entry, v reflect.Value, s *scope) {
-	t := e.value
-	items := t.items
+	t := e.Value
+	items := t.Items
 	switch records := f.each.record != nil; {
-	case t.kind != isList && records && f.short == itemShort:
+	case t.Kind != isList && records && f.short == itemShort:
 		items = []*tree{t}
-	case t.kind != isList && records:
+	case t.Kind != isList && records:
 		r.is(t, isList, s.of(f.key))
 		return
-	case t.kind != isList:
+	case t.Kind != isList:
 		items = []*tree{t}
-	case records && !r.count(f, len(items), t.at, s.String()):
+	case records && !r.count(f, len(items), t.At, s.String()):
 		return
 	case len(items) == 0 && f.least > 0:
-		r.fault(t.at, "%s is empty; write at least one%s", f.key, map[bool]string{true: ", or leave it out"}[f.required == ""])
+		r.fault(t.At, "%s is empty; write at least one%s", f.key, map[bool]string{true: ", or leave it out"}[f.required == ""])
 	}
 	if f.each.record != nil {
 		s = &scope{noun: "a " + f.noun, outer: s.inner()}
 	}
 	v.Set(reflect.MakeSlice(f.typ, len(items), len(items)))
 	for i, item := range items {
-		r.read(f.each, &entry{at: item.at, value: item}, v.Index(i), s)
+		r.read(f.each, &entry{At: item.At, Value: item}, v.Index(i), s)
 	}
 }
 
@@ -256,7 +256,7 @@ func (r *reader) count(f *field, n int, at place, label string) bool {
 // written is what stands in the book for the value that x points to, or nil.
 func (r *reader) written(x any) *tree {
 	if e := r.found[x]; e != nil {
-		return e.value
+		return e.Value
 	}
 	return nil
 }
@@ -266,24 +266,24 @@ func (r *reader) given(x any) bool { return r.written(x) != nil }
 
 // readable says whether the keys of a record could all be read. Otherwise one
 // that is missing may be there and misspelt.
-func (r *reader) readable(x any) bool { return !r.written(x).lost }
+func (r *reader) readable(x any) bool { return !r.written(x).Lost }
 
 // sound says whether values and all that they have are without fault.
 func (r *reader) sound(values ...any) bool {
-	return !slices.ContainsFunc(values, func(x any) bool { t := r.written(x); return t != nil && t.faulty })
+	return !slices.ContainsFunc(values, func(x any) bool { t := r.written(x); return t != nil && t.Faulty })
 }
 
-func (r *reader) place(x any) place { return r.written(x).at }
+func (r *reader) place(x any) place { return r.written(x).At }
 
 // missing is the place of what is not there: where it was removed, or else what
 // it is missing from.
 func (r *reader) missing(x, from any) place {
 	if e := r.found[x]; e != nil {
-		return e.at
+		return e.At
 	}
-	return r.found[from].at
+	return r.found[from].At
 }
 
 // names returns the names in the mapping that x points to, in the order in which
 // they stand there.
-func (r *reader) names(x any) []string { return r.written(x).keys() }
+func (r *reader) names(x any) []string { return r.written(x).Keys() }

@@ -88,24 +88,24 @@ func parseExample(t *testing.T, text string) *tree {
 	if _, err := Parse("example", []byte(text), &Options{Builtins: builtins}); err != nil {
 		t.Error(err)
 	}
-	return (&reader{top: newSource("example", []byte(text))}).parse([]byte(text))
+	return newReader("example").parse([]byte(text))
 }
 
 // uses notes which keys a book uses.
 func (f *field) uses(t *tree, used map[string]bool) {
-	if f.each != nil && f.typ.Kind() == reflect.Slice && t.kind == isMapping {
+	if f.each != nil && f.typ.Kind() == reflect.Slice && t.Kind == isMapping {
 		f = f.each // the only item
 	}
 	t = f.long(t)
-	for _, e := range t.entries {
+	for _, e := range t.Entries {
 		if f.record != nil {
-			used[f.record.name+"."+e.key] = true
+			used[f.record.name+"."+e.Key] = true
 		}
-		if child := f.child(e.key); child != nil {
-			child.uses(e.value, used)
+		if child := f.child(e.Key); child != nil {
+			child.uses(e.Value, used)
 		}
 	}
-	for _, item := range t.items {
+	for _, item := range t.Items {
 		f.each.uses(item, used)
 	}
 }

@@ -126,35 +126,35 @@ func (u *Refusal) covers(v *Refusal) bool {
 type headerValue keys.Header
 
 func (h *headerValue) read(r *reader, f *field, t *tree) {
-	if t.kind == isText {
-		if name, value, both := strings.Cut(t.text, ":"); both {
-			r.fault(t.at, "header %q is a name and a value; write header: {%s: %s}", t.text, name, strings.TrimSpace(value))
+	if t.Kind == isText {
+		if name, value, both := strings.Cut(t.Text, ":"); both {
+			r.fault(t.At, "header %q is a name and a value; write header: {%s: %s}", t.Text, name, strings.TrimSpace(value))
 		} else if r.text(f, t, f.key) {
 			h.Name = name
 		}
 		return
 	}
-	if t.kind != isMapping || len(t.entries) != 1 {
-		r.fault(t.at, "header must be the name of one, or one and its value, as in {x-ratelimit-remaining: 0}, is %s", t.show())
+	if t.Kind != isMapping || len(t.Entries) != 1 {
+		r.fault(t.At, "header must be the name of one, or one and its value, as in {x-ratelimit-remaining: 0}, is %s", show(t))
 		return
 	}
-	e := t.entries[0]
-	r.text(f, &tree{kind: isText, at: e.at, text: e.key}, f.key)
-	h.Name, h.Value = e.key, e.value.text
-	switch kind, why := e.value.kind, textKinds["phrase"].check(h.Value); {
+	e := t.Entries[0]
+	r.text(f, &tree{Kind: isText, At: e.At, Text: e.Key}, f.key)
+	h.Name, h.Value = e.Key, e.Value.Text
+	switch kind, why := e.Value.Kind, textKinds["phrase"].check(h.Value); {
 	case kind != isText && kind != isNumber && kind != isFlag:
-		r.fault(e.at, "the value of header %s must be text or a number, is %s", e.key, kind)
+		r.fault(e.At, "the value of header %s must be text or a number, is %s", e.Key, kind)
 	case why != "":
-		r.fault(e.value.at, "the value of header %s %s", e.key, why)
+		r.fault(e.Value.At, "the value of header %s %s", e.Key, why)
 	case h.Value != strings.TrimSpace(h.Value):
-		r.fault(e.value.at, "the value of header %s has spaces around it, which no header keeps; remove them", e.key)
+		r.fault(e.Value.At, "the value of header %s has spaces around it, which no header keeps; remove them", e.Key)
 	}
 }
 
 func (h *headerValue) tree() *tree {
 	switch {
 	case h.Value != "":
-		return &tree{kind: isMapping, flow: true, entries: []entry{{key: h.Name, value: text(h.Value)}}}
+		return &tree{Kind: isMapping, Flow: true, Entries: []entry{{Key: h.Name, Value: text(h.Value)}}}
 	case h.Name != "":
 		return text(h.Name)
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/headroom-quota/headroom/internal/strictyaml"
 )
 
 var durationType = reflect.TypeFor[time.Duration]()
@@ -26,39 +28,39 @@ func (r *reader) scalar(f *field, t *tree, v reflect.Value, label string) (ok bo
 		v.SetInt(n)
 	case v.Kind() == reflect.Bool:
 		ok = r.is(t, isFlag, label)
-		v.SetBool(t.text == "true")
+		v.SetBool(t.Text == "true")
 	default:
 		ok = r.text(f, t, label)
-		v.SetString(t.text)
+		v.SetString(t.Text)
 	}
 	return ok
 }
 
-func (r *reader) is(t *tree, k kind, label string) bool {
-	if t.kind == k {
+func (r *reader) is(t *tree, k strictyaml.Kind, label string) bool {
+	if t.Kind == k {
 		return true
 	}
-	r.fault(t.at, "%s must be %s, is %s", label, k, t.show())
+	r.fault(t.At, "%s must be %s, is %s", label, k, show(t))
 	return false
 }
 
 // show is what stands there, for messages.
-func (t *tree) show() string {
-	switch t.kind {
+func show(t *tree) string {
+	switch t.Kind {
 	case isText:
-		return strconv.Quote(t.text)
+		return strconv.Quote(t.Text)
 	case isNumber, isFlag:
-		return t.text
+		return t.Text
 	}
-	return string(t.kind)
+	return string(t.Kind)
 }
 
 func (r *reader) integer(t *tree, label string, least, most int64) (int64, bool) {
-	n, err := strconv.ParseInt(t.text, 10, 64)
+	n, err := strconv.ParseInt(t.Text, 10, 64)
 	// YAML would read 010 as 8 and 1e3 as text: neither is a price.
-	plain := err == nil && strconv.FormatInt(n, 10) == t.text
-	if t.kind != isNumber || !plain || n < least || n > most {
-		r.fault(t.at, "%s must be a whole number from %d to %d, is %s", label, least, most, t.show())
+	plain := err == nil && strconv.FormatInt(n, 10) == t.Text
+	if t.Kind != isNumber || !plain || n < least || n > most {
+		r.fault(t.At, "%s must be a whole number from %d to %d, is %s", label, least, most, show(t))
 		return 0, false
 	}
 	return n, true
@@ -67,39 +69,39 @@ func (r *reader) integer(t *tree, label string, least, most int64) (int64, bool)
 // text checks that a text is one of the words, or of the kind that it should be.
 func (r *reader) text(f *field, t *tree, label string) bool {
 	before := len(r.faults)
-	switch known := t.kind == isText && slices.Contains(f.words, t.text); {
+	switch known := t.Kind == isText && slices.Contains(f.words, t.Text); {
 	case known:
 	case len(f.words) > 0 && f.text.phrase == "":
-		r.fault(t.at, "%s must be %s, is %s%s", label, list(f.words, "or"), t.show(), didYouMean(t.text, f.words))
-	case t.kind == isNumber && f.tags.Get("is") == "amount":
-		r.fault(t.at, "%s must be an amount, is %s; write %s %s", label, t.text, t.text, Money)
+		r.fault(t.At, "%s must be %s, is %s%s", label, list(f.words, "or"), show(t), didYouMean(t.Text, f.words))
+	case t.Kind == isNumber && f.tags.Get("is") == "amount":
+		r.fault(t.At, "%s must be an amount, is %s; write %s %s", label, t.Text, t.Text, Money)
 	case !r.is(t, isText, label):
-	case len(f.words) > 0 && slices.Contains(f.words, strings.ToLower(t.text)):
-		r.fault(t.at, "%s: %s would be the %s; write %s", label, t.text, f.text.phrase, strings.ToLower(t.text))
+	case len(f.words) > 0 && slices.Contains(f.words, strings.ToLower(t.Text)):
+		r.fault(t.At, "%s: %s would be the %s; write %s", label, t.Text, f.text.phrase, strings.ToLower(t.Text))
 	case f.text.check != nil:
-		if why := f.text.check(t.text); why != "" {
-			r.fault(t.at, "%s %q %s", label, t.text, why)
+		if why := f.text.check(t.Text); why != "" {
+			r.fault(t.At, "%s %q %s", label, t.Text, why)
 		}
 	}
 	return len(r.faults) == before
 }
 
 func (r *reader) duration(f *field, t *tree, label string) (time.Duration, bool) {
-	if t.kind == isNumber {
-		r.fault(t.at, "%s is a duration: %s needs a unit, as in 90s, 10m or 24h", label, t.text)
+	if t.Kind == isNumber {
+		r.fault(t.At, "%s is a duration: %s needs a unit, as in 90s, 10m or 24h", label, t.Text)
 		return 0, false
 	}
-	d, err := time.ParseDuration(t.text)
+	d, err := time.ParseDuration(t.Text)
 	least, most := time.Duration(f.least), time.Duration(f.most)
 	switch {
-	case t.kind != isText || err != nil:
-		r.fault(t.at, "%s must be a duration such as 90s, 10m or 24h, is %s", label, t.show())
+	case t.Kind != isText || err != nil:
+		r.fault(t.At, "%s must be a duration such as 90s, 10m or 24h, is %s", label, show(t))
 	case d == 0 && least > 0 && f.oneof == "":
-		r.fault(t.at, "%s must be at least %s, is 0; leave it out for the default", label, brief(least))
+		r.fault(t.At, "%s must be at least %s, is 0; leave it out for the default", label, brief(least))
 	case d < least && most == math.MaxInt64:
-		r.fault(t.at, "%s must be at least %s, is %s", label, brief(least), t.text)
+		r.fault(t.At, "%s must be at least %s, is %s", label, brief(least), t.Text)
 	case d < least, d > most:
-		r.fault(t.at, "%s must be from %s to %s, is %s", label, brief(least), brief(most), t.text)
+		r.fault(t.At, "%s must be from %s to %s, is %s", label, brief(least), brief(most), t.Text)
 	default:
 		return d, true
 	}

@@ -79,14 +79,15 @@ func TestTagsMakeSense(t *testing.T) {
 func readValue(t *testing.T, f *field, value string) {
 	t.Helper()
 	text := f.key + ": " + value
-	r := &reader{top: newSource("tag", []byte(text)), found: map[any]*entry{}}
+	r := newReader("tag")
+	r.found = map[any]*entry{}
 	tree := r.parse([]byte(text))
 	if tree == nil {
 		t.Error(r.err())
 		return
 	}
 	v := reflect.New(f.typ).Elem()
-	r.read(f, &tree.entries[0], v, &scope{noun: f.key})
+	r.read(f, &tree.Entries[0], v, &scope{noun: f.key})
 	if err := r.err(); err != nil {
 		t.Error(err)
 	} else if f.print(v, false) == nil {
@@ -127,9 +128,10 @@ type nodeYAML struct {
 func TestRecordsMayHaveThemselves(t *testing.T) {
 	f := newField(reflect.TypeFor[nodeYAML](), "", map[string]*record{})
 	read := func(text string) (*nodeYAML, error) {
-		r := &reader{top: newSource("f", []byte(text)), found: map[any]*entry{}}
+		r := newReader("f")
+		r.found = map[any]*entry{}
 		var n nodeYAML
-		r.read(f, &entry{value: r.parse([]byte(text))}, reflect.ValueOf(&n).Elem(), &scope{noun: "a node"})
+		r.read(f, &entry{Value: r.parse([]byte(text))}, reflect.ValueOf(&n).Elem(), &scope{noun: "a node"})
 		return &n, r.err()
 	}
 	const text = "{name: a, first: {count: 0}, more: {b: {name: c}, d: {count: 5}}, words: {e: [f, g]}}"

@@ -61,8 +61,8 @@ func (r *reader) windows(all []keys.Window, label string) (specs []Window, ok bo
 			// Its messages begin with the key that is wrong, where it is one key.
 			at := r.place(d)
 			first, _, _ := strings.Cut(err.Error(), " ")
-			if v := r.written(d).get(first); v != nil {
-				at = v.at
+			if v := r.written(d).Value(first); v != nil {
+				at = v.At
 			}
 			r.fault(at, "%s", err.Error())
 			ok = false
@@ -206,18 +206,18 @@ func parts(s keys.Span) (time.Duration, window.Period) {
 
 func (s *span) read(r *reader, f *field, t *tree) {
 	const example = "a duration such as 90s, 10m or 24h, or "
-	d, err := time.ParseDuration(t.text)
+	d, err := time.ParseDuration(t.Text)
 	switch {
-	case t.kind == isText && slices.Contains(f.words, t.text):
-		*s = span(t.text)
-	case t.kind == isText && err == nil:
+	case t.Kind == isText && slices.Contains(f.words, t.Text):
+		*s = span(t.Text)
+	case t.Kind == isText && err == nil:
 		if *s = span(brief(d)); d == 0 {
-			r.fault(t.at, "%s must be above 0, is %s", f.key, t.text)
+			r.fault(t.At, "%s must be above 0, is %s", f.key, t.Text)
 		}
-	case t.kind == isNumber:
-		r.fault(t.at, "%s %s lacks a unit; write %s", f.key, t.text, example+list(f.words, "or"))
+	case t.Kind == isNumber:
+		r.fault(t.At, "%s %s lacks a unit; write %s", f.key, t.Text, example+list(f.words, "or"))
 	default:
-		r.fault(t.at, "%s must be %s, is %s%s", f.key, example+list(f.words, "or"), t.show(), didYouMean(t.text, f.words))
+		r.fault(t.At, "%s must be %s, is %s%s", f.key, example+list(f.words, "or"), show(t), didYouMean(t.Text, f.words))
 	}
 }
 

@@ -40,17 +40,19 @@ var errGivenUp = errors.New("the ledger went down before it answered")
 
 // Options are the settings of a [Store]. Nil is legal.
 type Options struct {
-	Failures uint32          // in a row until the store counts as down; zero is 3
-	Probe    time.Duration   // time until the next probe; zero is 5s
-	Timeout  time.Duration   // of a probe; zero is 2s
-	Changed  func(dead bool) // called when the store goes down and when it is back; may be nil
+	Probe   time.Duration   // time until the next probe; zero is 5s
+	Changed func(dead bool) // called when the store goes down and when it is back; may be nil
 }
+
+const (
+	failures     = 3 // in a row until the store counts as down
+	probeTimeout = 2 * time.Second
+)
 
 // Store is a [quota.Store] behind a breaker.
 type Store struct {
 	store   storekit.Whole
 	breaker *gobreaker.CircuitBreaker[any]
-	timeout time.Duration
 	apart   storekit.Apart
 	life    atomic.Pointer[life]
 	last    atomic.Pointer[error] // the last failure of the store
@@ -75,8 +77,7 @@ func New(store quota.Store, o *Options) *Store {
 	if o == nil {
 		o = &Options{}
 	}
-	failures := cmp.Or(o.Failures, 3)
-	s := &Store{store: storekit.Complete(store), timeout: cmp.Or(o.Timeout, 2*time.Second), apart: storekit.NewApart()}
+	s := &Store{store: storekit.Complete(store), apart: storekit.NewApart()}
 	s.begin()
 	s.breaker = gobreaker.NewCircuitBreaker[any](gobreaker.Settings{
 		Name:         "ledger",
@@ -183,14 +184,13 @@ func (s *Store) probe(look func(context.Context) error) {
 	}
 	go func() {
 		_, _ = s.breaker.Execute(func() (any, error) {
-			ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
+			ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 			defer cancel()
 			return nil, s.note(look(ctx))
 		})
 	}()
 }
 
-// Reserve implements [quota.Store].
 func (s *Store) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
 	if err := s.ready(ctx, r.Charges); err != nil {
 		return quota.Verdict{}, err
@@ -209,7 +209,6 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Settle implements [quota.Store].
 func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (quota.Settlement, error) {
 	if ctx.Done() != nil {
 		units = maps.Clone(units) // the caller may leave, and use it again: so below
@@ -217,32 +216,27 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (q
 	return through(ctx, s, nil, func(ctx context.Context) (quota.Settlement, error) { return s.store.Settle(ctx, t, units) })
 }
 
-// Slots implements [quota.Store].
 func (s *Store) Slots(ctx context.Context, tokens []quota.Token, done bool) ([]bool, error) {
 	tokens = storekit.Own(ctx, tokens)
 	return through(ctx, s, nil, func(ctx context.Context) ([]bool, error) { return s.store.Slots(ctx, tokens, done) })
 }
 
-// Record implements [quota.Store].
 func (s *Store) Record(ctx context.Context, r quota.Request) (quota.Units, error) {
 	r.Charges = storekit.Own(ctx, r.Charges)
 	return through(ctx, s, r.Charges, func(ctx context.Context) (quota.Units, error) { return s.store.Record(ctx, r) })
 }
 
-// Block implements [quota.Store].
 func (s *Store) Block(ctx context.Context, b quota.BlockRequest) error {
 	b.Charges = storekit.Own(ctx, b.Charges)
 	_, err := through(ctx, s, b.Charges, func(ctx context.Context) (any, error) { return nil, s.store.Block(ctx, b) })
 	return err
 }
 
-// Look implements [quota.Store].
 func (s *Store) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageState, error) {
 	charges = storekit.Own(ctx, charges)
 	return through(ctx, s, charges, func(ctx context.Context) ([]quota.PageState, error) { return s.store.Look(ctx, charges) })
 }
 
-// Spend implements [quota.Store].
 func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, error) {
 	return through(ctx, s, nil, func(ctx context.Context) ([]quota.Spent, error) { return s.store.Spend(ctx, q) })
 }

@@ -6,29 +6,24 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// SetLimit implements [quota.LimitKeeper].
 func (s *Store) SetLimit(ctx context.Context, l quota.KeyLimit) (quota.KeyLimit, error) {
 	return through(ctx, s, nil, func(ctx context.Context) (quota.KeyLimit, error) { return s.store.SetLimit(ctx, l) })
 }
 
-// KeyLimits implements [quota.LimitKeeper].
 func (s *Store) KeyLimits(ctx context.Context, after int64, most int) ([]quota.KeyLimit, error) {
 	s.probeLimits()
 	return through(ctx, s, nil, func(ctx context.Context) ([]quota.KeyLimit, error) { return s.store.KeyLimits(ctx, after, most) })
 }
 
-// KeyLimit implements [quota.LimitKeeper].
 func (s *Store) KeyLimit(ctx context.Context, family, key string) (*quota.KeyLimit, error) {
 	s.probeLimits()
 	return through(ctx, s, nil, func(ctx context.Context) (*quota.KeyLimit, error) { return s.store.KeyLimit(ctx, family, key) })
 }
 
-// LimitChanges implements [quota.LimitKeeper].
 func (s *Store) LimitChanges(ctx context.Context, most int) ([]quota.KeyLimit, error) {
 	return through(ctx, s, nil, func(ctx context.Context) ([]quota.KeyLimit, error) { return s.store.LimitChanges(ctx, most) })
 }
 
-// SwapNote implements [quota.NoteKeeper].
 func (s *Store) SwapNote(ctx context.Context, name string, version int64, text string) (quota.Note, bool, error) {
 	type answer struct {
 		note    quota.Note

@@ -9,7 +9,6 @@ import (
 	"github.com/headroom-quota/headroom/quota/storekit"
 )
 
-// Recall implements [storekit.BirthKeeper].
 func (j *Journal) Recall(ctx context.Context, pool quota.Pool) (b storekit.Birth, err error) {
 	err = j.read(ctx, func(r sqlitefile.Row) error {
 		return r.Scan(&b.Identity, &b.Born, &b.Generation, &b.Latest, &b.Until)
@@ -18,7 +17,6 @@ func (j *Journal) Recall(ctx context.Context, pool quota.Pool) (b storekit.Birth
 	return b, err
 }
 
-// Remember implements [storekit.BirthKeeper].
 func (j *Journal) Remember(ctx context.Context, pool quota.Pool, b storekit.Birth) error {
 	return j.write(ctx, func(tx *sqlitefile.Session) error {
 		_, err := tx.Exec(`INSERT INTO births (ledger, upstream, account, pool, identity, born, generation, latest, until)

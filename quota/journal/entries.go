@@ -11,7 +11,6 @@ import (
 	"github.com/headroom-quota/headroom/quota/storekit"
 )
 
-// Admit implements [quota.Journal].
 func (j *Journal) Admit(ctx context.Context, e quota.Entry, allowance int64) (a quota.Admission, err error) {
 	other := false
 	err = j.write(ctx, func(tx *sqlitefile.Session) error {
@@ -87,7 +86,6 @@ func (j *Journal) identify(tx *sqlitefile.Session, e *quota.Entry) error {
 	return err
 }
 
-// Settle implements [quota.Journal].
 func (j *Journal) Settle(ctx context.Context, id string, units []int64) (stands []int64, err error) {
 	err = j.write(ctx, func(tx *sqlitefile.Session) error {
 		e, err := j.find(tx, id)
@@ -115,7 +113,6 @@ func (j *Journal) Settle(ctx context.Context, id string, units []int64) (stands 
 // released reports whether a call was settled to nothing.
 func released(settled []int64) bool { return settled != nil && storekit.Released(settled) }
 
-// Block implements [quota.Journal].
 func (j *Journal) Block(ctx context.Context, e quota.Entry) error {
 	return j.write(ctx, func(tx *sqlitefile.Session) error {
 		if err := j.identify(tx, &e); err != nil {
@@ -125,7 +122,6 @@ func (j *Journal) Block(ctx context.Context, e quota.Entry) error {
 	})
 }
 
-// Pending implements [quota.Journal].
 func (j *Journal) Pending(ctx context.Context) (all []quota.Entry, err error) {
 	err = j.read(ctx, entry(&all), entries+`d.ledger = ? ORDER BY d.at, d.id, c.n`, j.Ledger())
 	return all, err
@@ -146,7 +142,6 @@ func (j *Journal) Others(ctx context.Context) (all []Waiting, err error) {
 	return all, err
 }
 
-// Take implements [quota.Journal].
 func (j *Journal) Take(ctx context.Context, id string) (taken quota.Entry, there bool, err error) {
 	err = j.write(ctx, func(tx *sqlitefile.Session) error {
 		e, err := j.find(tx, id)
@@ -165,7 +160,6 @@ func (j *Journal) Take(ctx context.Context, id string) (taken quota.Entry, there
 	return taken, there, err
 }
 
-// Done implements [quota.Journal].
 func (j *Journal) Done(ctx context.Context, e quota.Entry) (gone bool, err error) {
 	err = j.write(ctx, func(tx *sqlitefile.Session) error {
 		stands, err := j.find(tx, e.ID)

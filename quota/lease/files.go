@@ -17,7 +17,6 @@ import (
 // whose file was deleted.
 type Files string
 
-// Lock implements [Locker].
 func (dir Files) Lock(_ context.Context, name string) (Lock, error) {
 	if dir == "" {
 		return nil, quota.BadInput("lock %s: say in which folder", name)

@@ -23,14 +23,13 @@ type Options struct {
 // Store is a [quota.Store] that hands out the units of leased pools by itself. It is made
 // by [New], and safe for concurrent use.
 type Store struct {
-	quota.LimitKeeper // the store
-	quota.NoteKeeper  // the store
-	store             storekit.Whole
-	clock             quota.Clock
-	timeout           time.Duration
-	least             int64         // of tests: a block is for at least so many calls, if there is room
-	timers            bool          // end blocks; without them the clock is a simulated one
-	epoch             atomic.Uint64 // changes when this process has shut a pool
+	storekit.Whole // the store, which settles by itself: only it knows whether a call was settled before
+
+	clock   quota.Clock
+	timeout time.Duration
+	least   int64         // of tests: a block is for at least so many calls, if there is room
+	timers  bool          // end blocks; without them the clock is a simulated one
+	epoch   atomic.Uint64 // changes when this process has shut a pool
 
 	mu     sync.Mutex
 	closed bool
@@ -49,9 +48,8 @@ var _ storekit.Whole = (*Store)(nil)
 // Call [Store.Close] at the end.
 func New(store quota.Store, o *Options) *Store {
 	o = cmp.Or(o, &Options{})
-	whole := storekit.Complete(store)
 	s := &Store{
-		LimitKeeper: whole, NoteKeeper: whole, store: whole, clock: cmp.Or[quota.Clock](o.Clock, quota.SystemClock{}), timeout: cmp.Or(o.Timeout, 5*time.Second),
+		Whole: storekit.Complete(store), clock: cmp.Or[quota.Clock](o.Clock, quota.SystemClock{}), timeout: cmp.Or(o.Timeout, 5*time.Second),
 		lines: make(map[lineKey][]*line), taken: make(map[quota.Pool]int64), blocks: make(map[*block]struct{}),
 		owed: make(map[owner][]*debt),
 	}
@@ -64,13 +62,12 @@ var errNotMade = quota.BadInput("this store was not made by leasestore.New, or h
 
 // ready returns an error if the store cannot be used, or if ctx has ended.
 func (s *Store) ready(ctx context.Context) error {
-	if s == nil || s.store == nil {
+	if s == nil || s.Whole == nil {
 		return errNotMade
 	}
 	return ctx.Err()
 }
 
-// Reserve implements [quota.Store].
 func (s *Store) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
 	if err := s.ready(ctx); err != nil {
 		return quota.Verdict{}, err
@@ -85,7 +82,7 @@ func (s *Store) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, er
 // blocks have of the pools. It asks again if any units came back since the first time.
 func (s *Store) direct(ctx context.Context, r *quota.Request) (quota.Verdict, error) {
 	before := s.returned()
-	v, err := s.store.Reserve(ctx, *r)
+	v, err := s.Whole.Reserve(ctx, *r)
 	if err != nil || !leased(r.Charges) {
 		return v, err
 	}
@@ -93,7 +90,7 @@ func (s *Store) direct(ctx context.Context, r *quota.Request) (quota.Verdict, er
 		s.giveBack(ctx, of(r.Charges))
 		if !v.Blocked && s.returned() != before {
 			rebased := v.Rebased
-			v, err = s.store.Reserve(ctx, *r)
+			v, err = s.Whole.Reserve(ctx, *r)
 			v.Rebased = v.Rebased || rebased
 		}
 	}
@@ -104,29 +101,12 @@ func (s *Store) direct(ctx context.Context, r *quota.Request) (quota.Verdict, er
 	return v, err
 }
 
-// Settle implements [quota.Store]. Only the store knows whether a call was settled before.
-func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (quota.Settlement, error) {
-	if err := s.ready(ctx); err != nil {
-		return quota.Settlement{}, err
-	}
-	return s.store.Settle(ctx, t, units)
-}
-
-// Slots implements [quota.Store]. No block has slots.
-func (s *Store) Slots(ctx context.Context, tokens []quota.Token, done bool) ([]bool, error) {
-	if err := s.ready(ctx); err != nil {
-		return nil, err
-	}
-	return s.store.Slots(ctx, tokens, done)
-}
-
-// Record implements [quota.Store].
 func (s *Store) Record(ctx context.Context, r quota.Request) (quota.Units, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
 	s.giveBack(ctx, of(r.Charges)) // they are not spent, so a correction must not take or miss them
-	return s.store.Record(ctx, r)
+	return s.Whole.Record(ctx, r)
 }
 
 // Block implements [quota.Store]. No call is served from a block of this process once the
@@ -135,7 +115,7 @@ func (s *Store) Block(ctx context.Context, b quota.BlockRequest) error {
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
-	err := s.store.Block(ctx, b)
+	err := s.Whole.Block(ctx, b)
 	s.epoch.Add(1)
 	s.giveBack(ctx, of(b.Charges))
 	return err
@@ -148,7 +128,7 @@ func (s *Store) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageS
 		return nil, err
 	}
 	s.giveBack(ctx, of(charges))
-	return s.store.Look(ctx, charges)
+	return s.Whole.Look(ctx, charges)
 }
 
 // Spend implements [quota.Store]. The blocks of this process end first, so that it is
@@ -158,30 +138,14 @@ func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, e
 		return nil, err
 	}
 	s.giveBack(ctx, func(p *quota.Pool) bool { return p.Upstream == q.Upstream && p.Account == q.Account })
-	return s.store.Spend(ctx, q)
-}
-
-// Identity implements [quota.Identified]. It is empty if the store has none.
-func (s *Store) Identity(ctx context.Context, upstream, account string) (string, error) {
-	if err := s.ready(ctx); err != nil {
-		return "", err
-	}
-	return s.store.Identity(ctx, upstream, account)
-}
-
-// Keys implements [quota.KeyLister]. A store that lists no keys has none.
-func (s *Store) Keys(ctx context.Context, pool quota.Pool, most int) ([]string, int, error) {
-	if err := s.ready(ctx); err != nil {
-		return nil, 0, err
-	}
-	return s.store.Keys(ctx, pool, most)
+	return s.Whole.Spend(ctx, q)
 }
 
 // Close gives back all units that were not handed out, also of blocks that are being taken.
 // After it, all calls ask the store. It returns an error if the store did not answer. The
 // units then count as spent.
 func (s *Store) Close() error {
-	if s == nil || s.store == nil {
+	if s == nil || s.Whole == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)

@@ -192,7 +192,7 @@ func (s *Store) take(ctx context.Context, l *line, r *quota.Request, calls int64
 	for i := range request.Charges {
 		request.Charges[i].Units = calls * r.Charges[i].Units
 	}
-	v, err = s.store.Reserve(ctx, request)
+	v, err = s.Whole.Reserve(ctx, request)
 	now := s.clock.Now()
 	if err != nil || !v.Allowed {
 		if err != nil {

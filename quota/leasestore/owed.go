@@ -123,13 +123,13 @@ func (s *Store) settle(d *debt) error {
 	if d.request != nil {
 		again := *d.request
 		again.Fresh = false
-		v, err := s.store.Reserve(ctx, again)
+		v, err := s.Whole.Reserve(ctx, again)
 		if err != nil || !v.Allowed {
 			return err
 		}
 		d.token = v.Token()
 	}
-	_, err := s.store.Settle(ctx, d.token, nil)
+	_, err := s.Whole.Settle(ctx, d.token, nil)
 	return err
 }
 

@@ -14,12 +14,10 @@ var ErrBudget = errors.New("over budget")
 // not sent.
 type BudgetError struct{ Units, Spent, Most int64 }
 
-// Error implements error.
 func (e *BudgetError) Error() string {
 	return fmt.Sprintf("the call costs %d and %d of the budget of %d are spent", e.Units, e.Spent, e.Most)
 }
 
-// Is matches the sentinel.
 func (e *BudgetError) Is(target error) bool { return target == ErrBudget }
 
 // Budget counts the units of the calls of a context, of all pools together, and may

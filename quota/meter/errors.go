@@ -22,7 +22,6 @@ type CredentialError struct {
 	Err      error  // of the key's source
 }
 
-// Error implements error.
 func (e *CredentialError) Error() string {
 	s := e.Reason
 	if e.Status != 0 {
@@ -35,7 +34,6 @@ func (e *CredentialError) Error() string {
 	return s
 }
 
-// Is matches the sentinel.
 func (e *CredentialError) Is(target error) bool { return target == ErrCredential }
 
 // Unwrap returns the error of the key's source.
@@ -51,7 +49,6 @@ type BodyError struct {
 	TooLong  bool   // it is longer than the request_buffer of the price book
 }
 
-// Error implements error.
 func (e *BodyError) Error() string {
 	s := fmt.Sprintf("%s: the price or the key of %s stands in the body of the request, and %s", e.Upstream, e.Method, e.Reason)
 	if e.TooLong {
@@ -60,7 +57,6 @@ func (e *BodyError) Error() string {
 	return s
 }
 
-// Is matches the sentinel.
 func (e *BodyError) Is(target error) bool { return target == quota.ErrBadInput }
 
 // RedirectError says that a metered host sent the client elsewhere, which was
@@ -72,7 +68,6 @@ type RedirectError struct {
 	WithKey  bool   // the new URL has the API key in it
 }
 
-// Error implements error.
 func (e *RedirectError) Error() string {
 	if e.WithKey {
 		return fmt.Sprintf("%s redirects from %s to a URL that has the key in it, which was not followed: errors and logs would show it; "+

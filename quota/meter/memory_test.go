@@ -1,12 +1,6 @@
 package meter
 
-import (
-	"log/slog"
-	"os"
-	"path/filepath"
-	"strings"
-	"testing"
-)
+import "testing"
 
 func TestRecent(t *testing.T) {
 	near := func(got int64, least, most float64) {
@@ -42,16 +36,9 @@ func TestRecent(t *testing.T) {
 	}
 }
 
-func TestMemoryIsKept(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "costs.json")
+func TestMemory(t *testing.T) {
 	of := costOf{"model", "default", "ask", "tokens", ""}
-	var log strings.Builder
-	open := func() *memory {
-		m := &memory{}
-		m.load(file, slog.New(slog.NewTextHandler(&log, nil)))
-		return m
-	}
-	m := open()
+	m := &memory{costs: make(map[costOf]*recent)}
 	for n := range enoughCalls {
 		if _, ok := m.recall(of, 95); ok {
 			t.Errorf("%d calls are enough", n)
@@ -61,39 +48,29 @@ func TestMemoryIsKept(t *testing.T) {
 	if n, ok := m.recall(of, 95); n < 700 || n > 770 || !ok {
 		t.Errorf("%d, %v", n, ok)
 	}
-	if err := m.save(); err != nil {
-		t.Fatal(err)
-	}
-	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
-		t.Errorf("%v, %v", info.Mode(), err)
-	}
-	before, _ := m.recall(of, 95)
-	if n, ok := open().recall(of, 95); n != before || !ok || log.Len() > 0 {
-		t.Errorf("%d, %v after a restart; %s", n, ok, log.String())
-	}
-	for _, text := range []string{
-		"", "{", `{"Form":9}`, `{"Form":1,"Costs":[{"Of":{},"Cost":{"Seen":50,"Count":{"9999":1}}},{"Of":{}},{"Of":{},"Cost":{"Seen":50,"Count":{"3":-1}}}]}`,
-		`{"Form":1,"Costs":[{"Of":{},"Cost":{"Seen":50}},{"Of":{},"Cost":{"Seen":50,"Count":{"3":0},"Sum":9}}]}`,
-	} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if n := len(open().costs); n != 0 {
-			t.Errorf("%q: %d costs", text, n)
-		}
-	}
-	if n := strings.Count(log.String(), "learned anew"); n != 3 {
-		t.Errorf("%d lines in the log: %s", n, log.String())
-	}
 	for n := range mostLearned + 10 {
 		m.learn(costOf{Account: string(rune(n))}, 1)
 	}
 	if len(m.costs) > mostLearned {
 		t.Errorf("%d costs are kept", len(m.costs))
 	}
-	files, _ := filepath.Glob(filepath.Join(filepath.Dir(file), "*"))
-	hidden, _ := filepath.Glob(filepath.Join(filepath.Dir(file), ".costs*"))
-	if len(files)+len(hidden) != 1 {
-		t.Errorf("files are left: %v %v", files, hidden)
+}
+
+// A note that this version did not write is written anew.
+func TestNotesThatAreNotSound(t *testing.T) {
+	sound := costOf{"model", "default", "ask", "tokens", ""}
+	m := &memory{costs: make(map[costOf]*recent)}
+	m.learn(sound, 700)
+	all, _ := m.merge("", sound.method(), &sharedCosts{})
+	if read, _ := (&memory{}).merge(noteOf(all), sound.method(), &sharedCosts{}); len(read) != 1 || read[sound].Seen != 1 {
+		t.Errorf("a note that is sound: %v", read)
+	}
+	for _, text := range []string{
+		"", "{", `{"Form":9}`, `{"Form":1,"Costs":[{"Of":{},"Cost":{"Seen":50,"Count":{"9999":1}}},{"Of":{}},{"Of":{},"Cost":{"Seen":50,"Count":{"3":-1}}}]}`,
+		`{"Form":1,"Costs":[{"Of":{},"Cost":{"Seen":50}},{"Of":{},"Cost":{"Seen":50,"Count":{"3":0},"Sum":9}}]}`,
+	} {
+		if all, _ := (&memory{}).merge(text, costOf{}, &sharedCosts{}); len(all) != 0 {
+			t.Errorf("%q: %d costs", text, len(all))
+		}
 	}
 }

@@ -122,11 +122,6 @@ func (h charge) settleTo(units, reserved quota.Units) {
 		}
 		h.settleNow(units)
 		h.done()
-		if h.t.memory.due() {
-			if err := h.t.memory.save(); err != nil {
-				h.t.set.Logger.Warn("what calls have cost is not kept", "error", err.Error())
-			}
-		}
 	})
 }
 

@@ -29,7 +29,19 @@ const (
 	longestShared = 64
 	// mostUnshared bounds the costs that wait until the ledger answers again.
 	mostUnshared = 1024
+	noteForm     = 1
 )
+
+// costNote is a note.
+type costNote struct {
+	Form  int
+	Costs []learnedCost
+}
+
+type learnedCost struct {
+	Of   costOf
+	Cost *recent
+}
 
 // sharedCosts are those of a method of an account.
 type sharedCosts struct {
@@ -146,8 +158,8 @@ func (t *Transport) shareCosts(ctx context.Context, of costOf, s *sharedCosts) {
 func (m *memory) merge(note string, method costOf, s *sharedCosts) (all map[costOf]*recent, fresh int) {
 	all = make(map[costOf]*recent)
 	known := make(map[costOf]bool)
-	var read memoryFile
-	if json.Unmarshal([]byte(note), &read) == nil && read.Form == memoryForm { // else it is written anew
+	var read costNote
+	if json.Unmarshal([]byte(note), &read) == nil && read.Form == noteForm { // else it is written anew
 		for _, c := range read.Costs {
 			if c.Of.method() == method && c.Cost.sound() {
 				all[c.Of], known[c.Of] = c.Cost, true
@@ -183,19 +195,19 @@ func (m *memory) bound() {
 
 // noteOf writes costs. Of very many keys it keeps those of which most was seen.
 func noteOf(all map[costOf]*recent) string {
-	file := memoryFile{Form: memoryForm}
+	note := costNote{Form: noteForm}
 	for of, cost := range all {
-		file.Costs = append(file.Costs, learnedCost{of, cost})
+		note.Costs = append(note.Costs, learnedCost{of, cost})
 	}
-	slices.SortFunc(file.Costs, func(a, b learnedCost) int { return cmp.Compare(b.Cost.Seen, a.Cost.Seen) })
+	slices.SortFunc(note.Costs, func(a, b learnedCost) int { return cmp.Compare(b.Cost.Seen, a.Cost.Seen) })
 	for {
-		text, err := json.Marshal(&file)
+		text, err := json.Marshal(&note)
 		if err != nil {
 			return "" // no number of a sound cost does that
 		}
 		if len(text) <= quota.MaxNote {
 			return string(text)
 		}
-		file.Costs = file.Costs[:len(file.Costs)*3/4]
+		note.Costs = note.Costs[:len(note.Costs)*3/4]
 	}
 }

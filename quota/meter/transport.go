@@ -49,11 +49,6 @@ type Options struct {
 	// error.
 	Refused func(req *http.Request, err error) *http.Response
 
-	// Memory is a file that keeps the costs of recent calls across restarts, for prices that
-	// learn. If it is "", each process starts from nothing. Give each process a file of its
-	// own: processes that share one overwrite each other's costs.
-	Memory string
-
 	// Keep is asked before the transport keeps more bytes of a request's body, to read its
 	// price. After an error, the call is not sent. The bytes are kept until that body is
 	// closed. If Keep is nil, only the request_buffer of the price book bounds each call.
@@ -111,12 +106,12 @@ func New(ledger *quota.Ledger, o *Options) (*Transport, error) {
 	if t.set.Logger == nil {
 		t.set.Logger = slog.Default()
 	}
-	t.memory.load(t.set.Memory, t.set.Logger)
+	t.memory.costs = make(map[costOf]*recent)
 	return t, nil
 }
 
 // Flush waits for the work that goes on behind the callers' backs: calls whose answers have
-// ended are settled, and pools are shut. Then it writes [Options].Memory, what calls have cost, and the units of
+// ended are settled, and pools are shut. Then it writes what calls have cost, and the units of
 // others that answers have reported. Call it before the program ends; otherwise the last
 // calls keep their estimates.
 func (t *Transport) Flush(ctx context.Context) error {
@@ -129,7 +124,7 @@ func (t *Transport) Flush(ctx context.Context) error {
 		}
 	}
 	t.shareAllCosts(ctx)
-	return errors.Join(t.ledger.Flush(ctx), t.memory.save())
+	return t.ledger.Flush(ctx)
 }
 
 var errNotMade = quota.BadInput("this transport was not made by meter.New")

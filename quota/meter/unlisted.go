@@ -16,7 +16,6 @@ type UnlistedError struct {
 	Like string // a host of the price book that is nearly the same, or ""
 }
 
-// Error implements error.
 func (e *UnlistedError) Error() string {
 	s := fmt.Sprintf("the price book does not list %q", e.Host)
 	if e.Like != "" {
@@ -25,7 +24,6 @@ func (e *UnlistedError) Error() string {
 	return s + "; add it to the hosts of an upstream in costs.yaml, or send the request without this transport"
 }
 
-// Is matches the sentinel.
 func (e *UnlistedError) Is(target error) bool { return target == quota.ErrUnpriced }
 
 // mostUnlisted is how many hosts are named in the log.

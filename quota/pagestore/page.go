@@ -144,7 +144,7 @@ func describe(clock time.Time, c *quota.Charge, p *window.Page) (quota.PageState
 		state := quota.WindowState{
 			Window: c.Windows[i].Name, Limit: c.Windows[i].Limit, Used: w.Used(e.at), ResetAt: w.Reset(e.at).Time(),
 		}
-		if units, at := w.Next(e.at); units > 0 {
+		if units, at := window.Next(w, e.at); units > 0 {
 			state.NextUnits, state.NextAt = units, at.Time()
 		}
 		if c.Since != 0 {

@@ -114,7 +114,6 @@ type within struct {
 	caller context.Context //nolint:containedctx // only its values
 }
 
-// Value implements [context.Context].
 func (w *within) Value(key any) any {
 	if key == any(apartKey{}) {
 		return w

@@ -119,7 +119,7 @@ func TestTakeAllocatesNothing(t *testing.T) {
 				t.Errorf("%v allocations per Take", n)
 			}
 			refuse := func() {
-				if most := s.MaxLimit(); w.Take(at, most, most) || w.Fits(at, most, most) || w.Free(at, most, most) <= at {
+				if most := s.MaxLimit(); w.Take(at, most, most) || fits(w.Used(at), most, most) || w.Free(at, most, most) <= at {
 					t.Error("granted")
 				}
 			}

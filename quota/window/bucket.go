@@ -53,14 +53,8 @@ func (b *Bucket) move(at Instant) {
 // Used implements [Window]: the level, rounded up to whole units.
 func (b *Bucket) Used(at Instant) int64 { return ceilDiv(b.view(max(at, b.latest)), b.unit) }
 
-// Fits implements [Window].
-func (b *Bucket) Fits(at Instant, units, limit int64) bool {
-	return fits(b.Used(at), units, limit)
-}
-
-// Take implements [Window].
 func (b *Bucket) Take(at Instant, units, limit int64) bool {
-	return b.Fits(at, units, limit) && b.Add(max(at, b.latest), units)
+	return fits(b.Used(at), units, limit) && b.Add(max(at, b.latest), units)
 }
 
 // Add implements [Window]. Units of the past have drained since, as far as the bucket
@@ -149,7 +143,6 @@ func (b *Bucket) parts(units int64) int64 {
 // drained in part.
 func (b *Bucket) Since(at, _ Instant) (int64, Instant) { return b.Used(at), at }
 
-// Forget implements [Window].
 func (b *Bucket) Forget(at Instant, units int64) int64 {
 	b.latest = max(b.latest, at)
 	parts := b.pull(min(b.parts(units), b.view(b.latest)))
@@ -168,10 +161,9 @@ func (b *Bucket) pull(parts int64) int64 {
 	return parts
 }
 
-// Free implements [Window].
 func (b *Bucket) Free(at Instant, units, limit int64) Instant {
 	switch {
-	case b.Fits(at, units, limit):
+	case fits(b.Used(at), units, limit):
 		return at
 	case units > limit:
 		return Never
@@ -185,17 +177,6 @@ func (b *Bucket) falls(at Instant, units int64) Instant {
 	return at + Instant(b.empties(b.view(at)-units*b.unit))
 }
 
-// Next implements [Window].
-func (b *Bucket) Next(at Instant) (int64, Instant) {
-	used := b.Used(at)
-	if used == 0 {
-		return 0, Never
-	}
-	next := b.falls(at, used-1)
-	return used - b.Used(next), next
-}
-
-// Reset implements [Window].
 func (b *Bucket) Reset(at Instant) Instant {
 	if b.Used(at) == 0 {
 		return at
@@ -203,9 +184,6 @@ func (b *Bucket) Reset(at Instant) Instant {
 	return b.falls(at, 0)
 }
 
-// Rebase implements [Window].
-func (b *Bucket) Rebase(at Instant) {
-	used := b.Used(b.latest)
+func (b *Bucket) reset() {
 	*b = Bucket{drain: b.drain, unit: b.unit, at: -2 * far, latest: longAgo}
-	b.Add(at, used)
 }

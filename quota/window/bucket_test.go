@@ -181,7 +181,7 @@ func TestFullWindowsStayFull(t *testing.T) {
 							t.Fatalf("used %d after %dµs, want %d", got, at-clock, want)
 						}
 					}
-					if room := MaxUnits - w.Used(clock); w.Fits(clock, room+1, MaxUnits) || !w.Fits(clock, room, MaxUnits) {
+					if room := MaxUnits - w.Used(clock); fits(w.Used(clock), room+1, MaxUnits) || !fits(w.Used(clock), room, MaxUnits) {
 						t.Fatalf("%d fit beside %d", room+1, w.Used(clock))
 					}
 				}

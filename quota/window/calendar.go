@@ -59,7 +59,6 @@ func (c *Calendar) view(at Instant) (now Calendar, _ Instant) {
 	return now, now.latest
 }
 
-// Used implements [Window].
 func (c *Calendar) Used(at Instant) int64 {
 	if at = max(at, c.latest); at < c.end {
 		return c.count(at)
@@ -79,17 +78,10 @@ func (c *Calendar) count(at Instant) int64 {
 	return c.used
 }
 
-// Fits implements [Window].
-func (c *Calendar) Fits(at Instant, units, limit int64) bool {
-	return fits(c.Used(at), units, limit)
-}
-
-// Take implements [Window].
 func (c *Calendar) Take(at Instant, units, limit int64) bool {
-	return c.Fits(at, units, limit) && c.Add(max(at, c.latest), units)
+	return fits(c.Used(at), units, limit) && c.Add(max(at, c.latest), units)
 }
 
-// Add implements [Window].
 func (c *Calendar) Add(at Instant, units int64) bool {
 	c.advance(at)
 	var counted bool
@@ -120,7 +112,6 @@ func (c *Calendar) inPrev(at Instant) bool {
 	return at >= from-c.lag
 }
 
-// Give implements [Window].
 func (c *Calendar) Give(at, taken Instant, units int64) int64 {
 	c.advance(at)
 	if taken >= c.end {
@@ -150,7 +141,6 @@ func (c *Calendar) Since(at, from Instant) (int64, Instant) {
 	return now.used, max(from, now.start)
 }
 
-// Forget implements [Window].
 func (c *Calendar) Forget(at Instant, units int64) int64 {
 	c.advance(at)
 	given, before := drain(&c.used, units, MaxUnits), drain(&c.prev, units, MaxUnits)
@@ -161,9 +151,8 @@ func (c *Calendar) Forget(at Instant, units int64) int64 {
 	return given
 }
 
-// Free implements [Window].
 func (c *Calendar) Free(at Instant, units, limit int64) Instant {
-	if c.Fits(at, units, limit) {
+	if fits(c.Used(at), units, limit) {
 		return at
 	}
 	now, _ := c.view(at)
@@ -178,23 +167,6 @@ func (c *Calendar) Free(at Instant, units, limit int64) Instant {
 	return now.following() + c.lag
 }
 
-// Next implements [Window].
-func (c *Calendar) Next(at Instant) (int64, Instant) {
-	used := c.Used(at)
-	if used == 0 {
-		return 0, Never
-	}
-	now, _ := c.view(at)
-	switch {
-	case used > now.used:
-		return used - now.used, now.start + c.lag
-	case used > now.next:
-		return used - now.next, now.end + c.lag
-	}
-	return used, now.following() + c.lag
-}
-
-// Reset implements [Window].
 func (c *Calendar) Reset(at Instant) Instant {
 	now, _ := c.view(at)
 	return now.end
@@ -214,10 +186,6 @@ func (c *Calendar) gone(at Instant) Instant {
 	return at
 }
 
-// Rebase implements [Window].
-func (c *Calendar) Rebase(at Instant) {
-	used := c.Used(c.latest)
-	c.used, c.prev, c.next = 0, 0, 0
-	c.start, c.end, c.latest = longAgo, longAgo, longAgo
-	c.Add(at, used)
+func (c *Calendar) reset() {
+	*c = Calendar{spec: c.spec, lag: c.lag, latest: longAgo, start: longAgo, end: longAgo}
 }

@@ -117,7 +117,7 @@ func TestCalendar(t *testing.T) {
 			{24 * h, 2, 24*h + 60*s},
 			{24*h + 60*s, 3, 48*h + 60*s},
 		} {
-			if n, at := c.Next(in(want.at)); n != want.n || at != in(want.next) {
+			if n, at := Next(c, in(want.at)); n != want.n || at != in(want.next) {
 				t.Errorf("at %s: %d at %s, want %d at %s", want.at, n, at.Sub(epoch), want.n, want.next)
 			}
 		}
@@ -125,7 +125,7 @@ func TestCalendar(t *testing.T) {
 	t.Run("all_late_comes_back_after_the_next_period", func(t *testing.T) {
 		c := NewCalendar(spec)
 		c.Take(in(24*h-30*s), 3, limit)
-		if n, at := c.Next(in(24*h - 29*s)); n != 3 || at != in(48*h+60*s) {
+		if n, at := Next(c, in(24*h-29*s)); n != 3 || at != in(48*h+60*s) {
 			t.Errorf("%d at %s, want 3 at 48h1m", n, at.Sub(epoch))
 		}
 	})

@@ -69,17 +69,10 @@ func (c *Counter) estimate(at Instant) int64 {
 	return ceilDiv(c.prev*overlap, c.steps) + c.current
 }
 
-// Fits implements [Window].
-func (c *Counter) Fits(at Instant, units, limit int64) bool {
-	return fits(c.Used(at), units, limit)
-}
-
-// Take implements [Window].
 func (c *Counter) Take(at Instant, units, limit int64) bool {
-	return c.Fits(at, units, limit) && c.Add(max(at, c.latest), units)
+	return fits(c.Used(at), units, limit) && c.Add(max(at, c.latest), units)
 }
 
-// Add implements [Window].
 func (c *Counter) Add(at Instant, units int64) bool {
 	c.advance(at)
 	side := c.side(at)
@@ -101,7 +94,6 @@ func (c *Counter) side(at Instant) *int64 {
 	return nil
 }
 
-// Give implements [Window].
 func (c *Counter) Give(at, taken Instant, units int64) int64 {
 	c.advance(at)
 	if taken >= c.end {
@@ -124,18 +116,16 @@ func (c *Counter) Since(at, from Instant) (int64, Instant) {
 	return now.prev + now.current, from
 }
 
-// Forget implements [Window].
 func (c *Counter) Forget(at Instant, units int64) int64 {
 	c.advance(at)
 	given := drain(&c.prev, units, maxCounter)
 	return given + drain(&c.current, units-given, maxCounter)
 }
 
-// Free implements [Window].
 func (c *Counter) Free(at Instant, units, limit int64) Instant {
 	now := c.view(at)
 	switch {
-	case now.Fits(at, units, limit):
+	case fits(now.Used(at), units, limit):
 		return at
 	case units > limit:
 		return Never
@@ -149,17 +139,6 @@ func (c *Counter) Free(at Instant, units, limit int64) Instant {
 	return now.end + Instant(now.per-room*now.steps/now.current*now.step())
 }
 
-// Next implements [Window]. An estimate decays by the step, not in lumps.
-func (c *Counter) Next(at Instant) (int64, Instant) {
-	used := c.Used(at)
-	if used == 0 {
-		return 0, Never
-	}
-	free := c.Free(at, 1, used) // one unit less than now
-	return used - c.Used(free), free
-}
-
-// Reset implements [Window].
 func (c *Counter) Reset(at Instant) Instant {
 	switch now := c.view(at); {
 	case now.current > 0:
@@ -170,9 +149,6 @@ func (c *Counter) Reset(at Instant) Instant {
 	return at
 }
 
-// Rebase implements [Window].
-func (c *Counter) Rebase(at Instant) {
-	used := c.Used(c.latest)
-	c.prev, c.current, c.end, c.latest = 0, 0, longAgo, longAgo
-	c.Add(at, used)
+func (c *Counter) reset() {
+	*c = Counter{per: c.per, steps: c.steps, end: longAgo, latest: longAgo}
 }

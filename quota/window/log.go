@@ -55,23 +55,15 @@ func (l *Log) find(at Instant) int {
 	return l.head + sort.Search(len(live), func(i int) bool { return live[i].at >= at })
 }
 
-// Used implements [Window].
 func (l *Log) Used(at Instant) int64 {
 	used, _ := l.view(at)
 	return used
 }
 
-// Fits implements [Window].
-func (l *Log) Fits(at Instant, units, limit int64) bool {
-	return fits(l.Used(at), units, limit)
-}
-
-// Take implements [Window].
 func (l *Log) Take(at Instant, units, limit int64) bool {
-	return l.Fits(at, units, limit) && l.Add(max(at, l.latest), units)
+	return fits(l.Used(at), units, limit) && l.Add(max(at, l.latest), units)
 }
 
-// Add implements [Window].
 func (l *Log) Add(at Instant, units int64) bool {
 	l.advance(at)
 	if at+l.per <= l.latest {
@@ -110,7 +102,6 @@ func (l *Log) makeRoom(i int, units int64) int64 {
 	return over
 }
 
-// Give implements [Window].
 func (l *Log) Give(at, taken Instant, units int64) int64 {
 	l.advance(at)
 	i := l.find(taken)
@@ -120,7 +111,6 @@ func (l *Log) Give(at, taken Instant, units int64) int64 {
 	return l.pull(i, units)
 }
 
-// Since implements [Window].
 func (l *Log) Since(at, from Instant) (units int64, first Instant) {
 	at = max(at, l.latest)
 	if from = min(from, at); from+l.per <= at {
@@ -147,7 +137,6 @@ func (l *Log) pull(i int, units int64) int64 {
 	return units
 }
 
-// Forget implements [Window].
 func (l *Log) Forget(at Instant, units int64) (given int64) {
 	l.advance(at)
 	for i := l.head; i < len(l.entries) && given < units; {
@@ -160,7 +149,6 @@ func (l *Log) Forget(at Instant, units int64) (given int64) {
 	return given
 }
 
-// Free implements [Window].
 func (l *Log) Free(at Instant, units, limit int64) Instant {
 	used, head := l.view(at)
 	switch {
@@ -177,16 +165,6 @@ func (l *Log) Free(at Instant, units, limit int64) Instant {
 	}
 }
 
-// Next implements [Window].
-func (l *Log) Next(at Instant) (int64, Instant) {
-	used, head := l.view(at)
-	if used == 0 {
-		return 0, Never
-	}
-	return l.entries[head].units, l.entries[head].at + l.per
-}
-
-// Reset implements [Window].
 func (l *Log) Reset(at Instant) Instant {
 	if l.Used(at) == 0 {
 		return at
@@ -194,10 +172,6 @@ func (l *Log) Reset(at Instant) Instant {
 	return l.entries[len(l.entries)-1].at + l.per
 }
 
-// Rebase implements [Window].
-func (l *Log) Rebase(at Instant) {
-	used := l.used
-	l.entries, l.head, l.used = l.entries[:0], 0, 0
-	l.latest = at
-	l.Add(at, used)
+func (l *Log) reset() {
+	*l = Log{per: l.per, latest: longAgo, entries: l.entries[:0]}
 }

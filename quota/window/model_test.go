@@ -29,7 +29,7 @@ func (l *timeline) step(t *rapid.T) {
 	case 5:
 		l.clock -= Instant(rapid.Int64Range(0, span).Draw(t, "back"))
 	case 6:
-		_, at := l.w.Next(l.clock) // where something happens, or just before or after
+		_, at := Next(l.w, l.clock) // where something happens, or just before or after
 		if at != Never {
 			l.clock = at + Instant(rapid.Int64Range(-1, 1).Draw(t, "off"))
 		}
@@ -71,7 +71,7 @@ func (l *timeline) step(t *rapid.T) {
 		case 0:
 			l.clock -= Instant(rapid.Int64Range(span, 100*span).Draw(t, "far back"))
 			l.n.Rebase(l.clock)
-			l.w.Rebase(l.clock)
+			rebase(l.w, l.clock)
 			l.taken = nil
 		case 1:
 			r := &reader{b: l.w.appendState(nil, l.n.latest), latest: l.n.latest}
@@ -93,7 +93,7 @@ func (l *timeline) compare(t *rapid.T) {
 		}
 		units := rapid.Int64Range(0, l.bulk).Draw(t, "weight")
 		limit := rapid.Int64Range(0, 6*l.bulk).Draw(t, "of")
-		if got, want := l.w.Fits(at, units, limit), l.n.Fits(at, units, limit); got != want {
+		if got, want := fits(l.w.Used(at), units, limit), l.n.Fits(at, units, limit); got != want {
 			t.Fatalf("Fits(%d, %d, %d) = %t, want %t", at, units, limit, got, want)
 		}
 		got, want := l.w.Free(at, units, limit), l.n.Free(at, units, limit)
@@ -116,11 +116,11 @@ func (l *timeline) honest(t *rapid.T, at, free Instant, units, limit int64) {
 		}
 		return
 	}
-	if before := max(free.Add(-l.spec.Resolution()), at, l.n.latest); before < free && l.w.Fits(before, units, limit) {
+	if before := max(free.Add(-l.spec.Resolution()), at, l.n.latest); before < free && fits(l.w.Used(before), units, limit) {
 		t.Fatalf("%d of %d are free at %d, but they fit at %d", units, limit, free, before)
 	}
 	for _, later := range []Instant{free, free + 1, free + Instant(rapid.Int64Range(0, 2*l.spec.Span().Microseconds()).Draw(t, "wait"))} {
-		if !l.w.Fits(later, units, limit) {
+		if !fits(l.w.Used(later), units, limit) {
 			t.Fatalf("%d of %d are free at %d, but they do not fit at %d", units, limit, free, later)
 		}
 	}
@@ -129,7 +129,7 @@ func (l *timeline) honest(t *rapid.T, at, free Instant, units, limit int64) {
 // next checks Next and Reset against Used.
 func (l *timeline) next(t *rapid.T, at Instant) {
 	used := l.w.Used(at)
-	n, next := l.w.Next(at)
+	n, next := Next(l.w, at)
 	reset := l.w.Reset(at)
 	if l.spec.Algorithm == ByCalendar {
 		if _, end := l.spec.Bounds(max(at, l.n.latest)); reset != end {
@@ -242,12 +242,12 @@ func TestRingAgainstTheLog(t *testing.T) {
 			clock += Instant(rapid.Int64Range(0, s.Per.Microseconds()/8).Draw(t, "forward"))
 			units, limit := rapid.Int64Range(0, 10).Draw(t, "units"), rapid.Int64Range(0, 40).Draw(t, "limit")
 			if ring.Take(clock, units, limit) {
-				if !early.Fits(clock, units, limit) {
+				if !fits(early.Used(clock), units, limit) {
 					t.Fatalf("granted %d of %d at %d, the log would not have", units, limit, clock)
 				}
 				early.Add(clock, units)
 				last.Add(clock, units)
-			} else if last.Fits(clock, units, limit) {
+			} else if fits(last.Used(clock), units, limit) {
 				t.Fatalf("refused %d of %d at %d, more than a precision late", units, limit, clock)
 			}
 			if used := ring.Used(clock); used < early.Used(clock) || used > last.Used(clock) {

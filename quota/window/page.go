@@ -125,7 +125,7 @@ func (p *Page) returned(clock Instant) bool {
 // move moves all that was used to an instant, and the block by so much.
 func (p *Page) move(to, by Instant) {
 	for _, w := range p.windows {
-		w.Rebase(to)
+		rebase(w, to)
 	}
 	if p.Shut(p.Latest) {
 		p.Blocked = notOpen(min(p.Blocked+by, far))
@@ -269,7 +269,7 @@ func (p *Page) Fits(now Instant, units int64, limits []Limit) bool {
 		return false
 	}
 	for i, w := range p.windows {
-		if !w.Fits(now, units, limits[i].Limit) {
+		if !fits(w.Used(now), units, limits[i].Limit) {
 			return false
 		}
 	}

@@ -117,7 +117,6 @@ func (r *Ring) view(at Instant) (used, oldest int64) {
 	return used, oldest
 }
 
-// Used implements [Window].
 func (r *Ring) Used(at Instant) int64 {
 	if at < r.end {
 		return r.used
@@ -126,14 +125,8 @@ func (r *Ring) Used(at Instant) int64 {
 	return used
 }
 
-// Fits implements [Window].
-func (r *Ring) Fits(at Instant, units, limit int64) bool {
-	return fits(r.Used(at), units, limit)
-}
-
-// Take implements [Window].
 func (r *Ring) Take(at Instant, units, limit int64) bool {
-	if !r.Fits(at, units, limit) {
+	if !fits(r.Used(at), units, limit) {
 		return false
 	}
 	r.advance(at)
@@ -141,7 +134,6 @@ func (r *Ring) Take(at Instant, units, limit int64) bool {
 	return true
 }
 
-// Add implements [Window].
 func (r *Ring) Add(at Instant, units int64) bool {
 	r.advance(at)
 	slot, ok := r.find(at)
@@ -184,7 +176,6 @@ func (r *Ring) full(slot int) bool {
 	return r.high == nil && r.slots[slot] == maxNarrow || r.used == MaxUnits
 }
 
-// Give implements [Window].
 func (r *Ring) Give(at, taken Instant, units int64) int64 {
 	r.advance(at)
 	if taken >= r.end {
@@ -225,7 +216,6 @@ func (r *Ring) Since(at, from Instant) (units int64, first Instant) {
 	return units, max(from, Instant(bucket*r.precision))
 }
 
-// Forget implements [Window].
 func (r *Ring) Forget(at Instant, units int64) (given int64) {
 	r.advance(at)
 	for b, slot := r.oldest(), r.after(r.slot); b <= r.bucket && given < units; b++ {
@@ -235,7 +225,6 @@ func (r *Ring) Forget(at Instant, units int64) (given int64) {
 	return given
 }
 
-// Free implements [Window].
 func (r *Ring) Free(at Instant, units, limit int64) Instant {
 	used, b := r.view(at)
 	switch {
@@ -271,19 +260,6 @@ func (r *Ring) Free(at Instant, units, limit int64) Instant {
 	return Never // not reached
 }
 
-// Next implements [Window].
-func (r *Ring) Next(at Instant) (int64, Instant) {
-	used, b := r.view(at)
-	if used == 0 {
-		return 0, Never
-	}
-	for r.units(r.index(b)) == 0 {
-		b++
-	}
-	return r.units(r.index(b)), r.leaves(b)
-}
-
-// Reset implements [Window].
 func (r *Ring) Reset(at Instant) Instant {
 	if r.Used(at) == 0 {
 		return at
@@ -297,12 +273,9 @@ func (r *Ring) Reset(at Instant) Instant {
 	return r.leaves(b)
 }
 
-// Rebase implements [Window].
-func (r *Ring) Rebase(at Instant) {
-	used := r.used
+func (r *Ring) reset() {
 	r.empty()
-	r.enter(floorDiv(int64(at), r.precision))
-	r.put(r.slot, used)
+	r.end = longAgo
 }
 
 // moveTo adds the units of r to an empty ring of another shape, each bucket at its last

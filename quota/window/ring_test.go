@@ -103,7 +103,7 @@ func TestRing(t *testing.T) {
 			n    int64
 			next time.Duration
 		}{{31 * s, 2, 70 * s}, {69 * s, 2, 70 * s}, {70 * s, 5, 100 * s}} {
-			if n, at := r.Next(in(c.at)); n != c.n || at != in(c.next) {
+			if n, at := Next(r, in(c.at)); n != c.n || at != in(c.next) {
 				t.Errorf("at %s: %d at %s, want %d at %s", c.at, n, at.Sub(epoch), c.n, c.next)
 			}
 			if at := r.Reset(in(c.at)); at != in(100*s) {

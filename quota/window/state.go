@@ -20,21 +20,15 @@ const stateVersion, setBackVersion = 1, 2
 // errState says that bytes are not a page.
 var errState = errors.New("not the state of a page")
 
-// MarshalBinary implements [encoding.BinaryMarshaler].
 func (p *Page) MarshalBinary() ([]byte, error) { return p.AppendBinary(nil) }
 
-// AppendBinary implements [encoding.BinaryAppender].
 func (p *Page) AppendBinary(b []byte) ([]byte, error) {
 	if p.setBack == 0 {
 		b = append(b, stateVersion)
 	} else {
 		b = binary.AppendVarint(append(b, setBackVersion), int64(p.setBack))
 	}
-	for _, n := range []int64{
-		int64(p.Born), p.Generation, p.Revision, int64(p.Latest), int64(min(p.Blocked, far)), int64(len(p.windows)),
-	} {
-		b = binary.AppendVarint(b, n)
-	}
+	b = appendAll(b, int64(p.Born), p.Generation, p.Revision, int64(p.Latest), int64(min(p.Blocked, far)), int64(len(p.windows)))
 	for i, w := range p.windows {
 		layout := p.shape.layouts[i]
 		b = binary.AppendVarint(b, int64(len(layout)))
@@ -156,12 +150,19 @@ func (r *reader) bytes(n int) []byte {
 	return b
 }
 
+func appendAll(b []byte, all ...int64) []byte {
+	for _, n := range all {
+		b = binary.AppendVarint(b, n)
+	}
+	return b
+}
+
 // appendSeen writes that a window has state, and the instant that it has seen.
 func appendSeen(b []byte, seen, latest Instant) []byte {
 	if seen >= latest {
 		return binary.AppendVarint(b, 1)
 	}
-	return binary.AppendVarint(binary.AppendVarint(b, 2), int64(seen))
+	return appendAll(b, 2, int64(seen))
 }
 
 // seen reads what appendSeen wrote. It returns false if the window has no state.
@@ -182,8 +183,7 @@ func (r *Ring) appendState(b []byte, _ Instant) []byte {
 	if r.end == longAgo {
 		return binary.AppendVarint(b, 0)
 	}
-	b = binary.AppendVarint(b, 1)
-	b = binary.AppendVarint(b, r.bucket)
+	b = appendAll(b, 1, r.bucket)
 	slot := r.slot
 	for range r.slots { // from the oldest, which stands behind the newest
 		slot = r.after(slot)
@@ -219,8 +219,7 @@ func (l *Log) appendState(b []byte, _ Instant) []byte {
 	b = binary.AppendVarint(b, int64(len(l.live())))
 	var last Instant
 	for _, e := range l.live() {
-		b = binary.AppendVarint(b, int64(e.at-last))
-		b = binary.AppendVarint(b, e.units)
+		b = appendAll(b, int64(e.at-last), e.units)
 		last = e.at
 	}
 	return b
@@ -246,11 +245,7 @@ func (c *Counter) appendState(b []byte, latest Instant) []byte {
 	if c.end == longAgo {
 		return binary.AppendVarint(b, 0)
 	}
-	b = appendSeen(b, c.latest, latest)
-	for _, n := range []int64{c.index(), c.prev, c.current} {
-		b = binary.AppendVarint(b, n)
-	}
-	return b
+	return appendAll(appendSeen(b, c.latest, latest), c.index(), c.prev, c.current)
 }
 
 func (c *Counter) readState(from *reader) {
@@ -274,11 +269,7 @@ func (c *Calendar) appendState(b []byte, latest Instant) []byte {
 	if c.end == longAgo {
 		return binary.AppendVarint(b, 0)
 	}
-	b = appendSeen(b, c.latest, latest)
-	for _, n := range []int64{int64(c.start), int64(c.end), c.used, c.prev, c.next} {
-		b = binary.AppendVarint(b, n)
-	}
-	return b
+	return appendAll(appendSeen(b, c.latest, latest), int64(c.start), int64(c.end), c.used, c.prev, c.next)
 }
 
 func (c *Calendar) readState(from *reader) {
@@ -298,15 +289,11 @@ func (b *Bucket) appendState(to []byte, latest Instant) []byte {
 	if b.latest == longAgo {
 		return binary.AppendVarint(to, 0)
 	}
-	to = binary.AppendVarint(appendSeen(to, b.latest, latest), int64(b.at))
+	to = appendAll(appendSeen(to, b.latest, latest), int64(b.at))
 	if b.now == (spell{}) && b.before == (spell{}) {
-		return binary.AppendVarint(to, b.level)
+		return appendAll(to, b.level)
 	}
-	to = binary.AppendVarint(to, -1-b.level)
-	for _, s := range []spell{b.now, b.before} {
-		to = binary.AppendVarint(binary.AppendVarint(to, int64(s.since)), s.low)
-	}
-	return to
+	return appendAll(to, -1-b.level, int64(b.now.since), b.now.low, int64(b.before.since), b.before.low)
 }
 
 func (b *Bucket) readState(from *reader) {

@@ -12,8 +12,6 @@ type Window interface {
 	// Used returns the units that count at an instant. For a [Calendar] that
 	// is its period; at a boundary the neighbour may be the tighter one.
 	Used(at Instant) int64
-	// Fits reports whether units can be added without passing limit.
-	Fits(at Instant, units, limit int64) bool
 	// Add counts units at an instant, whatever the limit: charges of the past
 	// are replayed so. An instant that the window has already left is ignored;
 	// it reports whether it counted.
@@ -34,17 +32,12 @@ type Window interface {
 	// happens: at itself, a later one, or Never. From then on they go on
 	// fitting; one [Spec.Resolution] before it they do not.
 	Free(at Instant, units, limit int64) Instant
-	// Next returns the units that come back next, and when; 0 and Never if
-	// nothing is used.
-	Next(at Instant) (int64, Instant)
 	// Reset returns the instant from which nothing that counts now counts
 	// any more; at itself if nothing does. For a [Calendar] it is the end of
 	// the period.
 	Reset(at Instant) Instant
-	// Rebase moves all that was used to an instant, before or after those the
-	// window has seen: see [Page.Now].
-	Rebase(at Instant)
 
+	reset()                                      // makes it empty
 	appendState(b []byte, latest Instant) []byte // of the page
 	readState(r *reader)
 }
@@ -70,6 +63,25 @@ func New(s Spec) Window {
 		return NewBucket(s)
 	}
 	return NewRing(s)
+}
+
+// Next returns the units that come back to a window next, and when; 0 and Never if nothing
+// is used.
+func Next(w Window, at Instant) (int64, Instant) {
+	used := w.Used(at)
+	if used == 0 {
+		return 0, Never
+	}
+	free := w.Free(at, 1, used) // one unit less than now
+	return used - w.Used(free), free
+}
+
+// rebase moves all that was used to an instant, before or after those the window has seen:
+// see [Page.Now].
+func rebase(w Window, at Instant) {
+	used := w.Used(longAgo)
+	w.reset()
+	w.Add(at, used)
 }
 
 // fits is used + units <= limit without overflow. A call of 0 units

@@ -90,7 +90,7 @@ func play(t *testing.T, w Window, rows []row) {
 		case "forget":
 			w.Forget(at, r.n)
 		case "rebase":
-			w.Rebase(at)
+			rebase(w, at)
 		case "look":
 		default:
 			t.Fatalf("%s: no such thing to do", name)
@@ -139,7 +139,7 @@ func testAnyWindow(t *testing.T, s Spec) {
 		if used := w.Used(mid); used != 0 {
 			t.Errorf("used %d", used)
 		}
-		if n, at := w.Next(mid); n != 0 || at != Never {
+		if n, at := Next(w, mid); n != 0 || at != Never {
 			t.Errorf("next %d at %d, want nothing, never", n, at)
 		}
 		if at := w.Reset(mid); s.Algorithm != ByCalendar && at != mid {
@@ -149,7 +149,7 @@ func testAnyWindow(t *testing.T, s Spec) {
 			t.Errorf("gave %d", given)
 		}
 		w.Forget(mid, 1)
-		w.Rebase(mid)
+		rebase(w, mid)
 		if used := w.Used(mid); used != 0 {
 			t.Errorf("used %d after forgetting and rebasing nothing", used)
 		}
@@ -164,7 +164,7 @@ func testAnyWindow(t *testing.T, s Spec) {
 		if w.Take(mid, 1, limit) {
 			t.Error("one too many was granted")
 		}
-		if !w.Fits(mid, 1, limit+1) {
+		if !fits(w.Used(mid), 1, limit+1) {
 			t.Error("a raised limit does not apply at once")
 		}
 	})
@@ -188,9 +188,8 @@ func testAnyWindow(t *testing.T, s Spec) {
 		w.Take(mid, limit, limit)
 		later := in(90*24*time.Hour + time.Millisecond)
 		w.Used(later)
-		w.Fits(later, 1, limit)
 		w.Free(later, 1, limit)
-		w.Next(later)
+		Next(w, later)
 		w.Reset(later)
 		if w.Take(later, limit+1, limit) {
 			t.Error("more than the limit was granted")
@@ -214,7 +213,7 @@ func testAnyWindow(t *testing.T, s Spec) {
 		if w.Take(mid, 1, most) {
 			t.Error("a full window granted a unit")
 		}
-		w.Rebase(in(0))
+		rebase(w, in(0))
 		if used := w.Used(in(0)); used != full {
 			t.Errorf("used %d after a rebase, want %d", used, full)
 		}
@@ -230,7 +229,7 @@ func testAnyWindow(t *testing.T, s Spec) {
 				t.Errorf("%d: the limit was refused", year)
 			}
 			free := w.Free(at, 1, limit)
-			if free <= at || !s.Drains() && free.Sub(at) > s.Span() || w.Fits(free.Add(-s.Resolution()), 1, limit) || !w.Take(free, 1, limit) {
+			if free <= at || !s.Drains() && free.Sub(at) > s.Span() || fits(w.Used(free.Add(-s.Resolution())), 1, limit) || !w.Take(free, 1, limit) {
 				t.Errorf("%d: free %s later, and not honest", year, free.Sub(at))
 			}
 		}

@@ -102,7 +102,6 @@ type senderKey struct{}
 // base is where the transport sends its requests.
 type base struct{}
 
-// RoundTrip implements [http.RoundTripper].
 func (base) RoundTrip(r *http.Request) (*http.Response, error) {
 	send, ok := r.Context().Value(senderKey{}).(sender)
 	if !ok {

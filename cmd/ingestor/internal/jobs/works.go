@@ -131,7 +131,7 @@ func (m metricsFile) write(w *works) error {
 // programs returns how the programs of jobs are run.
 func programs(a *session.Session, s *settings.Settings, l *quota.Ledger) func(ctx, abort context.Context, j *ingest.Job) error {
 	return func(ctx, abort context.Context, j *ingest.Job) (err error) {
-		with, err := a.Proxied(s, l, j.Name)
+		with, err := a.Proxied(s, l)
 		if err != nil {
 			return err
 		}

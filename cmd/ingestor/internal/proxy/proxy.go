@@ -54,8 +54,6 @@ type Options struct {
 	Metrics *metrics.Metrics
 	// Keys are the API keys of upstreams, as in [meter.Options.Keys].
 	Keys map[string]meter.KeySource
-	// Memory keeps the costs of recent calls, as in [meter.Options.Memory].
-	Memory string
 	// Metered wraps the transport that meters, such as with traces; nil adds nothing.
 	Metered func(http.RoundTripper) http.RoundTripper
 
@@ -151,12 +149,12 @@ func New(ledger *quota.Ledger, tokens []*Token, o *Options) (*Handler, error) {
 	for _, name := range WithoutKey(ledger.Book(), slices.Collect(maps.Keys(o.Keys)), slices.Collect(maps.Keys(ledger.Book().Upstreams))) {
 		keys[name] = func(context.Context) (string, error) { return "", errNoKey } // its calls are not sent
 	}
-	options := meter.Options{Base: o.Base, Logger: h.set.Log, Keys: keys, Memory: o.Memory, Keep: h.keep}
+	options := meter.Options{Base: o.Base, Logger: h.set.Log, Keys: keys, Keep: h.keep}
 	var err error
 	if h.keyed, err = meter.New(ledger, &options); err != nil {
 		return nil, err
 	}
-	options.Keys, options.Memory = nil, ""
+	options.Keys = nil
 	if h.keyless, err = meter.New(ledger, &options); err != nil {
 		return nil, err
 	}

@@ -126,7 +126,7 @@ func execProgram(ctx context.Context, a *session.Session, s *settings.Settings, 
 	done.Add(lock.Unlock)
 	held, stop := heldBy(a.Abort, lock)
 	defer stop()
-	with, err := a.Proxied(s, l, f.job)
+	with, err := a.Proxied(s, l)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"path/filepath"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -112,7 +111,7 @@ func newProxy(a *session.Session, s *settings.Settings, l *quota.Ledger, measure
 		a.Log.Warn("uploads through the proxy end when it is restarted", "error", err)
 	}
 	h, err := proxy.New(l, tokens, &proxy.Options{
-		Base: session.BaseOfAll(s), Clock: a.Clock, Log: a.Log, Metrics: measured, Keys: keys, Memory: filepath.Join(s.State, "proxy-costs.json"), Hosts: s.Hosts,
+		Base: session.BaseOfAll(s), Clock: a.Clock, Log: a.Log, Metrics: measured, Keys: keys, Hosts: s.Hosts,
 		Defaults: proxy.Labels{Job: s.ProxyJob, Region: s.ProxyRegion, Class: s.ProxyClass, Account: s.ProxyAccount, Wait: s.ProxyWait},
 		Waiting:  s.ProxyWaiting, Grace: s.ProxyGrace, Refused: refused, Budgets: budgets, UploadKey: key, Connections: b.proxy, Record: keep,
 		Metered: func(t http.RoundTripper) http.RoundTripper { return a.Traces.Calls(l, t) },

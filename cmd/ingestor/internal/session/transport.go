@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"strings"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/proxy"
@@ -19,10 +18,10 @@ import (
 )
 
 // Proxied returns the settings of the proxy of a program.
-func (a *Session) Proxied(s *settings.Settings, l *quota.Ledger, job string) (proxy.Options, error) {
+func (a *Session) Proxied(s *settings.Settings, l *quota.Ledger) (proxy.Options, error) {
 	keys, err := s.AllKeys()
 	return proxy.Options{
-		Base: BaseOfAll(s), Clock: a.Clock, Log: a.Log, Keys: keys, Memory: filepath.Join(s.State, "exec-"+job+"-costs.json"),
+		Base: BaseOfAll(s), Clock: a.Clock, Log: a.Log, Keys: keys,
 		Metered: func(t http.RoundTripper) http.RoundTripper { return a.Traces.Calls(l, t) },
 	}, err
 }
