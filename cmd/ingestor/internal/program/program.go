@@ -118,7 +118,7 @@ func New(ctx, abort context.Context, l *quota.Ledger, o *Options) (*Program, err
 	if err != nil {
 		return nil, err
 	}
-	grant := proxy.Grant{Upstreams: o.Upstreams, Accounts: []string{"*"}, Budget: o.Budget}
+	grant := access.Grant{Upstreams: o.Upstreams, Accounts: []string{"*"}, Budget: o.Budget}
 	if o.Account != "" { // its spend of today counts, also if the price book does not list the account
 		grant.Accounts = []string{o.Account}
 	}
@@ -133,7 +133,7 @@ func New(ctx, abort context.Context, l *quota.Ledger, o *Options) (*Program, err
 		}
 		return p.refusals.metered(t)
 	}
-	h, err := proxy.New(l, []*proxy.Token{{Token: token, Name: o.Job, Grant: grant}}, &with)
+	h, err := proxy.New(l, []*access.Token{token.Bound(&grant)}, &with)
 	if err != nil {
 		return nil, err
 	}

@@ -28,6 +28,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/access"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/metrics"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/record"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/refusals"
@@ -103,11 +104,11 @@ type Handler struct {
 	crowds
 	secrets secrets
 
-	tokens atomic.Pointer[[]*Token]
+	tokens atomic.Pointer[[]*access.Token]
 }
 
 // New returns a proxy that spends from a ledger, for programs with these tokens.
-func New(ledger *quota.Ledger, tokens []*Token, o *Options) (*Handler, error) {
+func New(ledger *quota.Ledger, tokens []*access.Token, o *Options) (*Handler, error) {
 	h := &Handler{ledger: ledger, bodies: guard.NewShares[string](mostKept), linger: headerTimeout}
 	if o != nil {
 		h.set = *o
@@ -231,10 +232,10 @@ func WithoutKey(costs *quota.Book, keys, upstreams []string) (missing []string) 
 
 // Update replaces the tokens, which [Check] has accepted. Open requests finish.
 // The limit on wrong tokens becomes that of the ledger's price book.
-func (h *Handler) Update(tokens []*Token) {
-	grants := make(map[string]*Grant, len(tokens))
+func (h *Handler) Update(tokens []*access.Token) {
+	grants := make(map[string]*access.Grant, len(tokens))
 	for _, t := range tokens {
-		grants[t.Name] = &t.Grant
+		grants[t.Name()] = t.Grant()
 	}
 	h.set.Budgets.Update(grants)
 	h.tokens.Store(&tokens)
@@ -261,7 +262,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w = &answer{w}
 	if err == nil {
 		if err = h.begin(c); err == nil {
-			defer h.calls.End(c.token.Name)
+			defer h.calls.End(c.token.Name())
 		}
 	}
 	if err != nil {
@@ -275,7 +276,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // call is a request that a program makes, and what it may do.
 type call struct {
 	request *http.Request
-	token   *Token
+	token   *access.Token
 	target
 	labels Labels
 	budget *meter.Budget
@@ -297,7 +298,7 @@ func callOf(ctx context.Context) *call {
 func (c *call) context(ctx context.Context) context.Context {
 	ctx = context.WithValue(ctx, callKey{}, c)
 	caller := meter.CallerOf(ctx)
-	caller.Job, caller.Region, caller.Class = c.token.job(c.labels.Job), c.labels.Region, c.labels.Class
+	caller.Job, caller.Region, caller.Class = c.token.Job(c.labels.Job), c.labels.Region, c.labels.Class
 	caller.Account = c.account() // that which the token was checked for, whatever is left of the headers
 	if caller.Match = &c.match; c.budget != nil {
 		caller.Budget = c.budget
@@ -329,7 +330,7 @@ func (h *Handler) admit(c *call) (err error) {
 	if err := c.place(); err != nil {
 		return err
 	}
-	if err := c.token.may(c); err != nil {
+	if err := c.mayBe(); err != nil {
 		return err
 	}
 	if c.keyed && c.upstream.Key.Header != "" && !h.keysOf[c.upstream.Name] { // a new price book wants it

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -73,17 +72,17 @@ type crowds struct {
 
 // begin counts a call of a token, unless too many are under way.
 func (h *Handler) begin(c *call) error {
-	if h.calls.Begin(c.token.Name) {
+	if h.calls.Begin(c.token.Name()) {
 		return nil
 	}
-	return h.crowded(metrics.OfToken, "%d calls of the token %s are under way; end some first", h.mostOfToken, c.token.Name)
+	return h.crowded(metrics.OfToken, "%d calls of the token %s are under way; end some first", h.mostOfToken, c.token.Name())
 }
 
 // crowded is the refusal of a call that others of its token leave no room for.
 func (h *Handler) crowded(reason, format string, args ...any) error {
 	h.set.Metrics.RequestRefused(reason)
 	r := refusef(http.StatusTooManyRequests, "too_many_at_once", format, args...)
-	r.after = time.Second
+	r.RetryAfter = time.Second
 	return r
 }
 
@@ -114,7 +113,7 @@ func (h *Handler) guess(c *call) error {
 		h.set.Log.Warn("an address sends wrong tokens to the proxy", "client", client, "skipped", skipped)
 	}
 	r := refusef(http.StatusTooManyRequests, "too_many_guesses", "too many requests from this address had a wrong token; try again after the seconds in Retry-After")
-	r.after = wait
+	r.RetryAfter = wait
 	return r
 }
 
@@ -130,6 +129,3 @@ func addressOf(r *http.Request) netip.Addr {
 	from, _ := netip.ParseAddrPort(r.RemoteAddr)
 	return from.Addr().Unmap()
 }
-
-// seconds returns a wait as Retry-After has it.
-func seconds(d time.Duration) int64 { return int64(math.Ceil(d.Seconds())) }

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
@@ -77,10 +78,11 @@ func (c *call) lists(path string) bool {
 // without an upstream is one of the only upstream that the token may call. If the path
 // begins with the name of the upstream by itself, as /youtube/v3 does, find knows it.
 func (c *call) sole() error {
-	if len(c.token.Upstreams) != 1 {
+	only := c.token.Grant().Upstreams
+	if len(only) != 1 {
 		return errNoUpstream
 	}
-	if c.upstream = c.costs.Upstreams[c.token.Upstreams[0]]; c.upstream == nil { // of an old book
+	if c.upstream = c.costs.Upstreams[only[0]]; c.upstream == nil { // of an old book
 		return errNoUpstream
 	}
 	c.segment, c.path = c.upstream.Name, c.request.URL.EscapedPath()
@@ -234,19 +236,10 @@ func hostname(host string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 }
 
-// refusal is a request that the proxy does not pass on.
-type refusal struct {
-	status  int
-	kind    string
-	message string
-	after   time.Duration // that the program should wait; 0: it need not try again
+// refusef returns the error of a request that the proxy does not pass on.
+func refusef(status int, kind, format string, args ...any) *problem.Problem {
+	return &problem.Problem{Status: status, Code: kind, Detail: fmt.Sprintf(format, args...)}
 }
-
-func refusef(status int, kind, format string, args ...any) *refusal {
-	return &refusal{status: status, kind: kind, message: fmt.Sprintf(format, args...)}
-}
-
-func (r *refusal) Error() string { return r.message }
 
 // Labels are what a request says about itself in headers.
 type Labels struct {
@@ -291,10 +284,10 @@ func (h *Handler) wait(ctx context.Context, c *call) (_ context.Context, done fu
 	if c.labels.Wait <= 0 {
 		return ctx, func() {}, false
 	}
-	if !h.waiting.Take(c.token.Name, 1, h.alone()) {
+	if !h.waiting.Take(c.token.Name(), 1, h.alone()) {
 		return ctx, func() {}, true
 	}
-	done = sync.OnceFunc(func() { h.waiting.Give(c.token.Name, 1) })
+	done = sync.OnceFunc(func() { h.waiting.Give(c.token.Name(), 1) })
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GetConn: func(string) { done() }})
 	return meter.WithMaxWait(ctx, c.labels.Wait), done, false
 }

@@ -208,22 +208,19 @@ func (s *Settings) AllKeys() (map[string]meter.KeySource, error) {
 }
 
 // ProxyTokens returns the tokens of the programs that may call through the proxy.
-func (s *Settings) ProxyTokens(warn func(string)) (all []*proxy.Token, err error) {
-	var known []*access.Token
+func (s *Settings) ProxyTokens(warn func(string)) (all []*access.Token, err error) {
 	for _, name := range slices.Sorted(maps.Keys(s.Tokens)) {
 		c := s.Tokens[name]
 		if !c.Calls.Given() {
 			continue
 		}
-		if known, err = readToken(known, "tokens."+name, name, c.File, nil, warn); err != nil {
+		if all, err = readToken(all, "tokens."+name, name, c.File, nil, &c.Calls, warn); err != nil {
 			return nil, err
 		}
-		t := &proxy.Token{Token: known[len(known)-1], Name: name, Grant: c.Calls}
-		if what, value := t.Forbids(s.ProxyClass, s.ProxyAccount); what == "class" || what != "" && s.ProxyAccount != "" {
+		if what, value := c.Calls.Forbids(s.ProxyClass, s.ProxyAccount); what == "class" || what != "" && s.ProxyAccount != "" {
 			warn(fmt.Sprintf("the token %s may not use the %s %q of proxy_%[2]s, so its calls without a header Headroom-%[4]s are refused; "+
 				"add it to tokens.%[1]s.calls", name, what, value, strings.ToUpper(what[:1])+what[1:]))
 		}
-		all = append(all, t)
 	}
 	if len(all) == 0 {
 		return nil, console.Config(errors.New("no program may call through the proxy\nMake a token, and say what it may call:\n" +
@@ -234,7 +231,7 @@ func (s *Settings) ProxyTokens(warn func(string)) (all []*proxy.Token, err error
 
 // Proxied returns the tokens of the programs that may call through the proxy, and the keys of the
 // upstreams. It returns an error if they do not fit each other or the price book.
-func (s *Settings) Proxied(warn func(string)) (tokens []*proxy.Token, keys map[string]meter.KeySource, err error) {
+func (s *Settings) Proxied(warn func(string)) (tokens []*access.Token, keys map[string]meter.KeySource, err error) {
 	if keys, err = s.AllKeys(); err != nil {
 		return nil, nil, err
 	}
@@ -248,12 +245,12 @@ func (s *Settings) Proxied(warn func(string)) (tokens []*proxy.Token, keys map[s
 }
 
 // NeedKeys returns an error if a token may call an upstream whose key is missing.
-func (s *Settings) NeedKeys(tokens []*proxy.Token, keys map[string]meter.KeySource) error {
+func (s *Settings) NeedKeys(tokens []*access.Token, keys map[string]meter.KeySource) error {
 	names := slices.Collect(maps.Keys(keys))
 	for _, t := range tokens {
-		for _, upstream := range proxy.WithoutKey(s.Book, names, t.Upstreams) {
+		for _, upstream := range proxy.WithoutKey(s.Book, names, t.Grant().Upstreams) {
 			return &console.Exit{Code: console.ExitCredential, Err: fmt.Errorf("the token %s may call %s, but there is no key for it\n"+
-				"Save the key in a file that only you can read, and name it:\n  keys: {%[2]s: {file: %[2]s.key}}", t.Name, upstream)}
+				"Save the key in a file that only you can read, and name it:\n  keys: {%[2]s: {file: %[2]s.key}}", t.Name(), upstream)}
 		}
 	}
 	return nil
