@@ -140,10 +140,10 @@ func New(ledger *quota.Ledger, tokens []*access.Token, o *Options) (*Handler, er
 	if o.Budgets == nil {
 		o.Budgets = NewBudgets(ledger, o.Clock, o.Log)
 	}
-	h.complaints = guard.NewComplaints(h.set.Clock)
+	h.door = guard.NewDoor("ingestor proxy", o.Clock, o.Log, o.Metrics)
 	most := cmp.Or(o.Connections, DefaultConnections)
 	h.mostOfToken = max(most/2, 1)
-	h.crowd = guard.NewCrowd(most, max(most/4, 1), netip.Addr.IsLoopback, h.connectionClosed)
+	h.crowd = guard.NewCrowd(most, max(most/4, 1), netip.Addr.IsLoopback, h.door.Closed)
 	h.calls = guard.NewCounts[string](h.mostOfToken)
 	keys := make(map[string]meter.KeySource, len(o.Keys))
 	for name, source := range o.Keys {
@@ -239,7 +239,7 @@ func (h *Handler) Update(tokens []*access.Token) {
 	}
 	h.set.Budgets.Update(grants)
 	h.tokens.Store(&tokens)
-	h.guesses.Store(guard.NewGuesses(h.set.Clock, h.ledger.Book().Families[guard.GuessFamily], addressOf))
+	h.door.LimitGuesses(h.ledger.Book().Families[guard.GuessFamily], addressOf)
 }
 
 // Flush waits until the calls whose answers have ended are settled, and until the budgets of

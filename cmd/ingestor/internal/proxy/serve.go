@@ -3,12 +3,10 @@ package proxy
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
-	"sync/atomic"
 	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/metrics"
@@ -34,23 +32,10 @@ func (h *Handler) Serve(ctx, abort context.Context, l net.Listener) error {
 		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 		ErrorLog:    slog.NewLogLogger(h.set.Log.Handler(), slog.LevelDebug), // programs that hang up
 	}
-	h.crowd.Attach(server)
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(l) }()
-	select {
-	case err := <-ended:
-		return fmt.Errorf("serve the proxy: %w", err)
-	case <-ctx.Done():
-	}
-	grace, cancel := context.WithTimeout(abort, h.set.Grace)
-	defer cancel()
-	err := server.Shutdown(grace)
-	switch {
-	case errors.Is(err, context.DeadlineExceeded) && abort.Err() == nil: // it stops as it was told to
-		err = server.Close()
+	err := h.crowd.Serve(ctx, abort, server, l, h.set.Grace)
+	if errors.Is(err, context.DeadlineExceeded) && abort.Err() == nil { // it stops as it was told to
+		err = nil
 		h.set.Log.Warn("the proxy has stopped and cut off open calls", "after", h.set.Grace.String())
-	case err != nil:
-		err = fmt.Errorf("stop the proxy: %w", errors.Join(err, server.Close()))
 	}
 	flush, end := context.WithTimeout(context.WithoutCancel(abort), flushTimeout)
 	defer end()
@@ -62,12 +47,11 @@ const DefaultConnections = 1024
 
 // crowds bound what a program may have at once, so that it does not keep others out.
 type crowds struct {
-	complaints *guard.Complaints
-	crowd      *guard.Crowd          // connections
-	calls      *guard.Counts[string] // under way, by the name of the token
+	door  *guard.Door
+	crowd *guard.Crowd          // connections
+	calls *guard.Counts[string] // under way, by the name of the token
 	// mostOfToken bounds those of a token.
 	mostOfToken int
-	guesses     atomic.Pointer[guard.Guesses] // of a token
 }
 
 // begin counts a call of a token, unless too many are under way.
@@ -104,25 +88,7 @@ func (h *Handler) guess(c *call) error {
 	if len(c.presented()) == 0 {
 		return errNoToken
 	}
-	wait, client, err := h.guesses.Load().Add(c.request)
-	if err != nil || wait == 0 {
-		return errNoToken
-	}
-	h.set.Metrics.RequestRefused(metrics.WrongToken)
-	if due, skipped := h.complaints.Due("wrong tokens"); due {
-		h.set.Log.Warn("an address sends wrong tokens to the proxy", "client", client, "skipped", skipped)
-	}
-	r := refusef(http.StatusTooManyRequests, "too_many_guesses", "too many requests from this address had a wrong token; try again after the seconds in Retry-After")
-	r.RetryAfter = wait
-	return r
-}
-
-// connectionClosed logs that a connection was closed to make room, once a minute.
-func (h *Handler) connectionClosed(reason string, client netip.Prefix) {
-	h.set.Metrics.ConnectionClosed(reason)
-	if due, skipped := h.complaints.Due("connections of " + reason); due {
-		h.set.Log.Warn("the proxy closed a connection to make room", "client", client.Addr(), "too_many_of", reason, "skipped", skipped)
-	}
+	return h.door.Guess(c.request, errNoToken)
 }
 
 func addressOf(r *http.Request) netip.Addr {

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/guard"
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
@@ -34,7 +34,7 @@ func (t *target) scheme() string { return schemeOf(t.host) }
 
 // schemeOf returns how a host of the price book is called: one on this machine without TLS.
 func schemeOf(host string) string {
-	if loopback(host) {
+	if guard.Loopback(host) {
 		return "http"
 	}
 	return "https"
@@ -198,10 +198,10 @@ func (c *call) method() string {
 // checkSite refuses requests that a web page makes a browser send: to this machine under a foreign
 // name, or from a foreign page. A page on another port of this machine is foreign, too.
 func (h *Handler) checkSite(r *http.Request) error {
-	named := func(host string) bool { return strings.EqualFold(host, hostname(r.Host)) }
+	named := func(host string) bool { return strings.EqualFold(host, guard.Hostname(r.Host)) }
 	_, port, err := net.SplitHostPort(r.Host)
 	odd := err == nil && strings.Trim(port, "0123456789") != ""
-	if odd || !loopback(r.Host) && !slices.ContainsFunc(h.set.Hosts, named) {
+	if odd || !guard.Loopback(r.Host) && !slices.ContainsFunc(h.set.Hosts, named) {
 		return refusef(http.StatusMisdirectedRequest, "host", "this proxy answers only requests to localhost and to the hosts that its setting hosts names")
 	}
 	for _, site := range r.Header["Sec-Fetch-Site"] {
@@ -218,23 +218,6 @@ func (h *Handler) checkSite(r *http.Request) error {
 }
 
 var errForeignPage = refusef(http.StatusForbidden, "cross_site", "a page of another site sent this request")
-
-// loopback reports whether a host, with or without a port, is a name of this machine.
-func loopback(host string) bool {
-	name := hostname(host)
-	if strings.EqualFold(name, "localhost") {
-		return true
-	}
-	addr, err := netip.ParseAddr(name)
-	return err == nil && addr.IsLoopback()
-}
-
-func hostname(host string) string {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		return name
-	}
-	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-}
 
 // refusef returns the error of a request that the proxy does not pass on.
 func refusef(status int, kind, format string, args ...any) *problem.Problem {

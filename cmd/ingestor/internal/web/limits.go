@@ -24,9 +24,8 @@ import (
 const ownLimit = throttle.DefaultFamily + "_"
 
 type limits struct {
-	missed  *throttle.Throttle            // for requests that match no route
-	routes  map[string]*throttle.Throttle // by the name of the limit in the table of routes
-	guesses *guard.Guesses
+	missed *throttle.Throttle            // for requests that match no route
+	routes map[string]*throttle.Throttle // by the name of the limit in the table of routes
 }
 
 // counts are in memory, and the limits of single keys that were set at run time in the
@@ -87,7 +86,6 @@ func (s *Server) newLimits(book *quota.Book, set quota.LimitKeeper) (*limits, er
 	if l.missed, err = throttle.New(ledger, &o); err != nil {
 		return nil, fmt.Errorf("limits per client: %w", err)
 	}
-	l.guesses = guard.NewGuesses(s.o.Clock, book.Families[guard.GuessFamily], l.missed.Client)
 	return &l, nil
 }
 

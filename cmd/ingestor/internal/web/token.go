@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/access"
-	"github.com/headroom-quota/headroom/cmd/ingestor/internal/metrics"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
 	"github.com/headroom-quota/headroom/quota"
 )
@@ -69,21 +68,7 @@ func (s *Server) guess(r *http.Request, presented string) error {
 	if presented == "" {
 		return errNotTheToken
 	}
-	wait, client, err := s.limits.Load().guesses.Add(r)
-	if err != nil {
-		return err
-	}
-	if wait == 0 {
-		return errNotTheToken
-	}
-	s.o.Metrics.RequestRefused(metrics.WrongToken)
-	if due, skipped := s.complaints.Due("wrong tokens"); due {
-		s.o.Log.Warn("an address sends wrong tokens", "client", client, "skipped", skipped)
-	}
-	return &problem.Problem{
-		Status: http.StatusTooManyRequests, Code: "too_many_guesses", RetryAfter: wait,
-		Detail: "too many requests from this address had a wrong token; try again after the seconds in Retry-After",
-	}
+	return s.door.Guess(r, errNotTheToken)
 }
 
 // mayCall returns an error if a token may not make a call, on any way in. It completes the
