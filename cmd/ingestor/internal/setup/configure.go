@@ -97,11 +97,10 @@ func showSettings(a *session.Session, s *settings.Settings) error {
 		}
 		all = append(all, SettingView{"tokens." + name, value, settings.FromFile})
 	}
-	jobs, _ := s.Said["jobs"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(s.Jobs)) {
 		j := s.Jobs[name]
 		from := settings.FromDefault
-		if _, said := jobs[name]; said {
+		if s.Says("jobs", name) {
 			from = settings.FromFile
 		}
 		value := fmt.Sprintf("%s, %s", j.Kind, j.Schedule())
