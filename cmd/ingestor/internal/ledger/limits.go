@@ -18,7 +18,6 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
-	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
@@ -67,7 +66,7 @@ With --history, list the last changes, also those that removed a limit; the ledg
 				of := ""
 				if len(args) == 1 {
 					of = " of " + console.Plain(args[0])
-					all = slices.DeleteFunc(all, func(k web.KeyLimit) bool {
+					all = slices.DeleteFunc(all, func(k quota.KeyLimit) bool {
 						return k.Family != args[0] && k.Family != quota.LimitsOfUpstream+args[0]
 					})
 					// the ledger may have limits of a family that the price book had once
@@ -141,21 +140,20 @@ func changeLimit(a *session.Session, cmd *cobra.Command, family, key string, n i
 		if err != nil {
 			return console.BadUsage(err)
 		}
-		shown := web.LimitOf(set)
-		return a.Print(shown, func(s *console.Sheet) {
+		return a.Print(set, func(s *console.Sheet) {
 			if n == 0 {
 				s.Line("removed the limit of %s %s; the price book's holds again", console.Plain(family), console.Plain(key))
 				return
 			}
-			writeLimits(s, []web.KeyLimit{shown})
+			writeLimits(s, []quota.KeyLimit{set})
 		})
 	})
 }
 
 // setLimits reads the limits that are set, by family and key.
-func setLimits(ctx context.Context, l *quota.Ledger) ([]web.KeyLimit, error) {
+func setLimits(ctx context.Context, l *quota.Ledger) ([]quota.KeyLimit, error) {
 	const page = 10_000
-	found := []web.KeyLimit{}
+	found := []quota.KeyLimit{}
 	for after := int64(0); ; {
 		all, err := l.Admin().KeyLimits(ctx, after, page)
 		if err != nil {
@@ -163,28 +161,26 @@ func setLimits(ctx context.Context, l *quota.Ledger) ([]web.KeyLimit, error) {
 		}
 		for _, k := range all {
 			if after = k.Version; k.Quota > 0 {
-				found = append(found, web.LimitOf(k))
+				found = append(found, k)
 			}
 		}
 		if len(all) < page {
-			slices.SortFunc(found, func(a, b web.KeyLimit) int { return cmp.Or(cmp.Compare(a.Family, b.Family), cmp.Compare(a.Key, b.Key)) })
+			slices.SortFunc(found, func(a, b quota.KeyLimit) int {
+				return cmp.Or(cmp.Compare(a.Family, b.Family), cmp.Compare(a.Key, b.Key))
+			})
 			return found, nil
 		}
 	}
 }
 
 // limitChanges reads the last changes of limits, the latest first.
-func limitChanges(ctx context.Context, l *quota.Ledger) ([]web.KeyLimit, error) {
+func limitChanges(ctx context.Context, l *quota.Ledger) ([]quota.KeyLimit, error) {
 	all, err := l.Admin().LimitChanges(ctx, quota.MaxLimitChanges)
-	found := []web.KeyLimit{}
-	for _, k := range all {
-		found = append(found, web.LimitOf(k))
-	}
-	return found, err
+	return append([]quota.KeyLimit{}, all...), err // in JSON none is []
 }
 
 // writeLimits shows limits that were set at run time.
-func writeLimits(s *console.Sheet, all []web.KeyLimit) {
+func writeLimits(s *console.Sheet, all []quota.KeyLimit) {
 	var rows [][]string
 	for _, k := range all {
 		n := "removed"
@@ -209,7 +205,7 @@ func showSetLimits(a *session.Session, cmd *cobra.Command, s *settings.Settings)
 	if _, err := os.Stat(at.File); at.Scheme == "memory" || at.Scheme == "sqlite" && err != nil {
 		return nil
 	}
-	var all []web.KeyLimit
+	var all []quota.KeyLimit
 	err = a.WithLedgerToRead(cmd, func(ctx context.Context, l *quota.Ledger) (err error) {
 		all, err = setLimits(ctx, l)
 		return err
@@ -217,7 +213,7 @@ func showSetLimits(a *session.Session, cmd *cobra.Command, s *settings.Settings)
 	if err != nil && !errors.Is(err, quota.ErrNoLimits) {
 		a.Log.Warn("limits that were set at run time are not shown: the ledger cannot be read", "error", err)
 	}
-	all = slices.DeleteFunc(all, func(k web.KeyLimit) bool { return !inForce(s, &k) })
+	all = slices.DeleteFunc(all, func(k quota.KeyLimit) bool { return !inForce(s, &k) })
 	if len(all) == 0 {
 		return nil
 	}
@@ -240,7 +236,7 @@ func showSetLimits(a *session.Session, cmd *cobra.Command, s *settings.Settings)
 
 // inForce reports whether the price book has a place for a limit that was set. It may have
 // changed since.
-func inForce(s *settings.Settings, k *web.KeyLimit) bool {
+func inForce(s *settings.Settings, k *quota.KeyLimit) bool {
 	if f := s.Book.Families[k.Family]; f != nil {
 		_, err := f.WindowsOf(k.Key, k.Quota)
 		return err == nil
@@ -250,10 +246,10 @@ func inForce(s *settings.Settings, k *web.KeyLimit) bool {
 
 // familyLimit is the limit of a key, and where it comes from.
 type familyLimit struct {
-	Key    string        `json:"key"` // "": of all keys without another limit
-	Limits string        `json:"limits"`
-	From   string        `json:"from"`
-	Set    *web.KeyLimit `json:"set,omitempty"`
+	Key    string          `json:"key"` // "": of all keys without another limit
+	Limits string          `json:"limits"`
+	From   string          `json:"from"`
+	Set    *quota.KeyLimit `json:"set,omitempty"`
 }
 
 // showFamily shows the limits of a family, and where each comes from.

@@ -109,22 +109,14 @@ type Handler struct {
 
 // New returns a proxy that spends from a ledger, for programs with these tokens.
 func New(ledger *quota.Ledger, tokens []*access.Token, o *Options) (*Handler, error) {
-	h := &Handler{ledger: ledger, bodies: guard.NewShares[string](mostKept), linger: headerTimeout}
-	if o != nil {
-		h.set = *o
-	}
+	h := &Handler{ledger: ledger, set: *cmp.Or(o, &Options{}), bodies: guard.NewShares[string](mostKept), linger: headerTimeout}
 	o = &h.set
 	h.waiting, o.Grace = guard.NewShares[string](int64(cmp.Or(o.Waiting, DefaultWaiting))), cmp.Or(o.Grace, DefaultGrace)
 	if len(o.UploadKey) == 0 {
 		o.UploadKey = make([]byte, sha256.Size)
 		_, _ = rand.Read(o.UploadKey) // it never fails
 	}
-	if o.Clock == nil {
-		o.Clock = quota.SystemClock{}
-	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
+	o.Clock, o.Log = cmp.Or[quota.Clock](o.Clock, quota.SystemClock{}), cmp.Or(o.Log, slog.Default())
 	if o.Base == nil {
 		o.Base = NewTransport()
 	}

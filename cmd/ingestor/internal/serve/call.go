@@ -158,7 +158,8 @@ func (f *callFlags) checkKey(keys map[string]meter.KeySource, u *book.Upstream) 
 // showAnswer writes an answer to standard output while it comes, whatever its size. It may
 // repeat the key, which is left out.
 func showAnswer(a *session.Session, resp *http.Response, key string) error {
-	_, err := io.Copy(a.Stdout, proxy.Hide(resp, key))
+	proxy.Hide(resp, key)
+	_, err := io.Copy(a.Stdout, resp.Body)
 	var unwritten *os.PathError
 	if err != nil && !errors.As(err, &unwritten) {
 		err = &console.Exit{Code: console.ExitDown, Err: fmt.Errorf("the answer broke off: %w", err)}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/internal/shell"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -178,14 +179,9 @@ func orName(v url.Values, name string) string {
 
 // quoted writes a command as a shell reads it.
 func quoted(args []string) string {
-	all := []string{"ingestor"}
+	text := "ingestor"
 	for _, a := range args {
-		if strings.ContainsFunc(a, func(r rune) bool {
-			return !strings.ContainsRune("/@:._-", r) && (r < '0' || r > '9' && r < 'A' || r > 'Z' && r < 'a' || r > 'z')
-		}) {
-			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
-		}
-		all = append(all, a)
+		text += " " + shell.Quote(a)
 	}
-	return strings.Join(all, " ")
+	return text
 }
