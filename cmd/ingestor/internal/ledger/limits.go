@@ -26,33 +26,13 @@ import (
 
 func LimitsCommand(a *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "limits",
-		Short: "Set limits of pools and of single keys while programs run",
-		Long: `Set the limit of a pool, or of a single key of a family, such as a customer of your service.
-A pool is set by the name of its upstream; a family is one of your price book. The limit
-is kept in the ledger and takes the place of that in the price book. All processes that
-share the ledger obey it within 2 seconds. It survives restarts. What was used stays used.
-
-Without a subcommand, ingestor limits lists the limits.`,
-		Example: `  ingestor limits set youtube units 9000 --reason "the console says so"
-  ingestor limits set client acme 6000 --reason "a larger plan"     if client is a family
-  ingestor limits list
-  ingestor limits rm youtube units`,
+		Use:  "limits",
 		Args: console.Known,
 	}
 	var history bool
 	list := &cobra.Command{
-		Use:   "list [FAMILY]",
-		Short: "List the limits, and who set them",
-		Long: `List the limits that were set at run time, with who set each, when and why. The limits of
-the price book are in ingestor costs show FAMILY. A limit of a pool that the upstream has
-reported has the family upstream:NAME, by the name of the upstream. Its key is the pool, with
-@ACCOUNT, :KEY and the length of a shorter window if it has them.
-
-With --history, list the last changes, also those that removed a limit; the ledger keeps
-10,000.`,
-		Example: "  ingestor limits list\n  ingestor limits list youtube --output json\n  ingestor limits list --history",
-		Args:    console.Takes(0, 1, "one family, or none for all"),
+		Use:  "list [FAMILY]",
+		Args: console.Takes(0, 1, "one family, or none for all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.WithLedgerToRead(cmd, func(ctx context.Context, l *quota.Ledger) error {
 				read, none := setLimits, "no limits%s are set; the price book has all of them\nTo set one: ingestor limits set FAMILY KEY QUOTA"
@@ -87,12 +67,7 @@ With --history, list the last changes, also those that removed a limit; the ledg
 	}
 	var reason string
 	set := &cobra.Command{
-		Use:   "set FAMILY KEY QUOTA",
-		Short: "Set the limit of a key",
-		Long: `Set the limit of a pool, or of a key of a family, in the windows that have no quota of their
-own. The ledger keeps who set it, when and why.`,
-		Example: `  ingestor limits set youtube units 9000 --reason "the console says so"
-  ingestor limits set client acme 6000 --reason "a larger plan"     if client is a family`,
+		Use:  "set FAMILY KEY QUOTA",
 		Args: console.Takes(3, 3, "a family, a key and its quota"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			n, err := strconv.ParseInt(args[2], 10, 64)
@@ -104,12 +79,8 @@ own. The ledger keeps who set it, when and why.`,
 		ValidArgsFunction: a.CompleteFirst(familyNames),
 	}
 	rm := &cobra.Command{
-		Use:   "rm FAMILY KEY",
-		Short: "Remove the limit of a key",
-		Long: `Remove the limit that was set for a key at run time. Then the limit of the price book
-holds again.`,
-		Example: "  ingestor limits rm youtube units",
-		Args:    console.Takes(2, 2, "a family and a key"),
+		Use:  "rm FAMILY KEY",
+		Args: console.Takes(2, 2, "a family and a key"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return changeLimit(a, cmd, args[0], args[1], 0, reason)
 		},
@@ -308,14 +279,7 @@ func familyNames(s *settings.Settings) []string { return slices.Sorted(maps.Keys
 func learnedCommand(a *session.Session) *cobra.Command {
 	var forget string
 	cmd := a.WithOutput(&cobra.Command{
-		Use:   "learned",
-		Short: "Show the limits that were learned, as a price book",
-		Long: `Show what was learned of the limits that nobody publishes: of the pools with
-quota: {learn: ...}. The output is a piece of a price book, so that you can fix a limit.
-With --forget, all processes begin to learn the limit of a pool anew.`,
-		Example: `  ingestor costs learned
-  ingestor costs learned --output json
-  ingestor costs learned --forget shop/calls`,
+		Use:  "learned",
 		Args: console.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if forget != "" {
