@@ -22,7 +22,7 @@ func pages(t *testing.T) []string {
 	for i, name := range all {
 		all[i] = "docs/" + name
 	}
-	return append(all, "README.md", "deploy/README.md", "bench/README.md", "quota/README.md", "quota/meter/README.md")
+	return append(all, "README.md", "deploy/README.md", "bench/README.md", "quota/README.md", "quota/meter/README.md", "cmd/ingestor/README.md")
 }
 
 func TestReadmeIsShort(t *testing.T) {
@@ -70,10 +70,11 @@ func TestGuidesShowWhatRuns(t *testing.T) {
 // TestGuidesShowNothingUntested finds listings that no test reads.
 func TestGuidesShowNothingUntested(t *testing.T) {
 	tested := map[string]bool{ // by page and kind, beside the kinds that are tested on every page
-		"README.md text":        true, // TestReadmeShowsTheDemo
-		"docs/mcp.md json":      true, // TestGuideConfiguresAnAgentHost
-		"docs/plan.md text":     true, // TestGuideShowsThePlan
-		"docs/promises.md text": true, // TestGuideShowsTheProof
+		"README.md text":              true, // TestReadmeShowsTheDemo
+		"cmd/ingestor/README.md text": true, // TestHelpHasTheCommonForm
+		"docs/mcp.md json":            true, // TestGuideConfiguresAnAgentHost
+		"docs/plan.md text":           true, // TestGuideShowsThePlan
+		"docs/promises.md text":       true, // TestGuideShowsTheProof
 	}
 	for _, kind := range []string{"json", "jsonl", "http", "output"} { // TestGuidePricesAnAPI
 		tested["docs/price-book.md "+kind] = true

@@ -42,7 +42,7 @@ type Job struct {
 
 	Account string `yaml:"account,omitempty" doc:"The account whose quota is spent."`
 	Class   string `yaml:"class,omitempty" doc:"A class of the price book."`
-	Program `yaml:",inline" mapstructure:",squash"`
+	Program `yaml:",inline"`
 
 	MaxUnits   int64         `yaml:"max_units,omitempty" doc:"The most units that one run spends; 0 sets no limit."`
 	MaxRuntime time.Duration `yaml:"max_runtime,omitempty" doc:"The longest time that one run takes; 0 means until the job is due again."`

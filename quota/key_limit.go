@@ -18,13 +18,13 @@ import (
 // KeyLimit is the limit of one key of a family that was set while programs run. It takes
 // the place of what the price book says about the key.
 type KeyLimit struct {
-	Family  string
-	Key     string    // not hashed, 1 to 128 bytes of printable text
-	Quota   int64     // of the windows without a quota of their own; 0: the limit was removed
-	By      string    // who set or removed it
-	Reason  string    // why; may be ""
-	At      time.Time // when, by the store's clock
-	Version int64     // of the store's limits; each change has a higher one
+	Family  string    `json:"family"`
+	Key     string    `json:"key"`     // not hashed, 1 to 128 bytes of printable text
+	Quota   int64     `json:"quota"`   // of the windows without a quota of their own; 0: the limit was removed
+	By      string    `json:"by"`      // who set or removed it
+	Reason  string    `json:"reason"`  // why; may be ""
+	At      time.Time `json:"at"`      // when, by the store's clock
+	Version int64     `json:"version"` // of the store's limits; each change has a higher one
 }
 
 // LimitKeeper is a store that keeps limits of keys beside its pages.

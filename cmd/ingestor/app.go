@@ -17,19 +17,7 @@ import (
 // root returns the command with all its subcommands.
 func root(a *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "ingestor",
-		Short: "Fetch from the YouTube Data API inside its quota, for many regions",
-		Long: `ingestor fetches charts, search results, uploads and statistics from the YouTube Data
-API, for many regions on one shared quota. Every call reserves its units in a ledger
-before it is sent. When the quota is used up, a run stops cleanly and reports when it
-can resume. The next run resumes where it stopped.
-
-With OTEL_EXPORTER_OTLP_ENDPOINT=http://HOST:4318, all commands that make or meter calls
-send traces to an OpenTelemetry collector.`,
-		Example: `  ingestor demo          see it work: no key, no server, no configuration
-  ingestor init          write ingestor.yaml, and show lines for cron and systemd
-  ingestor run --once    run all jobs once
-  ingestor quota         show what is left`,
+		Use:           "ingestor",
 		Version:       session.Build().Version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -56,6 +44,7 @@ send traces to an OpenTelemetry collector.`,
 	addInGroup(cmd, "Settings and Help", setup.ConfigCommand(a), setup.VersionCommand(a))
 	cmd.SetHelpCommandGroupID("Settings and Help")
 	cmd.SetCompletionCommandGroupID("Settings and Help")
+	describe(cmd)
 	return cmd
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/ledger"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
 )
 
@@ -28,12 +29,16 @@ func guides(t *testing.T) map[string]string {
 		t.Fatalf("found %d pages in docs: %v", len(paths), err)
 	}
 	pages := map[string]string{}
-	for _, path := range append(paths, "../../README.md", "../../deploy/README.md", "../../bench/README.md", "../../quota/README.md") {
+	for _, path := range append(paths, "../../README.md", "../../deploy/README.md", "../../bench/README.md", "../../quota/README.md", "README.md") {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		pages[strings.TrimPrefix(path, "../../")] = string(text)
+		name, up := strings.CutPrefix(path, "../../")
+		if !up {
+			name = "cmd/ingestor/" + path
+		}
+		pages[name] = string(text)
 	}
 	return pages
 }
@@ -155,7 +160,7 @@ func TestGuidesNameWhatThereIs(t *testing.T) {
 			args = args[1:]
 		}
 		parsed++
-		c, rest, err := commands().Find(args)
+		c, rest, err := commands().Find(ledger.Negatives(args))
 		if err == nil {
 			err = c.ParseFlags(rest)
 		}

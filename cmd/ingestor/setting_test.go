@@ -115,7 +115,7 @@ func TestASettingIsSaidOnce(t *testing.T) {
 func fromVariable(t *testing.T, set *settings.Setting, text string) any {
 	t.Helper()
 	kind := reflect.TypeOf(set.Value(settings.DefaultSettings("/")))
-	value, err := settings.FromText(nil, kind, text)
+	value, err := settings.FromText(kind, text)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,8 +19,8 @@ var house = [][]string{
 	{program + "program", program + "agents", program + "testing/benchproxy"}, // run programs behind the proxy; serve agents
 	{program + "proxy", program + "testing/benchserve"},
 	{program + "web"},
-	{program + "access"},
-	{program + "web/pages", program + "web/guard", program + "refusals", program + "problem"},
+	{program + "access", program + "web/guard"},
+	{program + "web/pages", program + "refusals", program + "problem"},
 	{program + "metrics", program + "notify"},
 	{program + "verdict"},          // what they all say
 	{program + "testing/viewtest"}, // the sources of pages, for tests

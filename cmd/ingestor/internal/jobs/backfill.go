@@ -26,14 +26,7 @@ type backfillFlags struct {
 func BackfillCommand(a *session.Session) *cobra.Command {
 	var f backfillFlags
 	cmd := a.WithOutput(&cobra.Command{
-		Use:   "backfill [JOB]",
-		Short: "Fetch videos published between two dates",
-		Long: `Fetch everything that the queries of a search job, or one query, find between two
-dates. A backfill uses the class backfill if the price book has one. That class leaves
-part of the quota to the jobs. When the quota is used up, the command exits 75. The same
-command resumes where it stopped. It skips work that is complete.`,
-		Example: `  ingestor backfill news --since 2026-01-01 --until 2026-02-01
-  ingestor backfill --query "total eclipse" --region US --since 2026-08-01 --until 2026-08-15`,
+		Use: "backfill [JOB]",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if (len(args) == 1) == (f.query != "") || len(args) > 1 {
 				return console.Usage("name one search job of the configuration, or a --query\nFor help: %s --help", cmd.CommandPath())

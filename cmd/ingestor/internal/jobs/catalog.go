@@ -24,14 +24,9 @@ import (
 
 func CatalogCommand(a *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "catalog",
-		Short: "Move the catalog to PostgreSQL, or back",
-		Long: `Move the catalog: the fetched data, the position of each job, and the history of runs.
-
-To check it for damage, use ingestor doctor.`,
-		Example: `  ingestor catalog copy --from catalog.db --to postgres://me@db/headroom`,
-		Args:    console.Known,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:  "catalog",
+		Args: console.Known,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(catalogCopyCommand(a))
 	return cmd
@@ -40,18 +35,7 @@ To check it for damage, use ingestor doctor.`,
 func catalogCopyCommand(a *session.Session) *cobra.Command {
 	var from, to string
 	cmd := a.WithOutput(&cobra.Command{
-		Use:   "copy --from FILE --to URL",
-		Short: "Copy a catalog from a file to a PostgreSQL database, or back",
-		Long: `Copy a catalog from a file to a PostgreSQL database that holds no catalog, or from a
-database to a new file. Stop all runs first: at the end the command compares the number
-of rows. The source stays as it is.
-
-If the copy is broken off, the same command continues where it stopped. Until the copy is
-complete, no other command uses it. Data stays as old as it is, so it expires when it
-would have expired in the source.`,
-		Example: `  ingestor catalog copy --from catalog.db --to postgres://me@db/headroom
-  INGESTOR_DATABASE=postgres://me:password@db/headroom ingestor catalog copy
-  ingestor catalog copy --from postgres://me@db/headroom --to catalog.db`,
+		Use:  "copy --from FILE --to URL",
 		Args: console.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := a.Settings(cmd.Flags())
@@ -178,15 +162,7 @@ func withoutPassword(address string) string {
 func DoctorCommand(a *session.Session) *cobra.Command {
 	var repair bool
 	cmd := a.WithOutput(&cobra.Command{
-		Use:   "doctor",
-		Short: "Check the catalog for damage, and rebuild its search index",
-		Long: `Read the whole catalog and report damage. The exit code is 1 if there is any. With
---repair, rebuild the search index, so that searches find everything again. Runs wait
-meanwhile. If the file itself is damaged, restore it from a backup.
-
-To check the ledger, use ingestor check.`,
-		Example: `  ingestor doctor
-  ingestor doctor --repair`,
+		Use:  "doctor",
 		Args: console.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.WithCatalog(cmd, func(ctx context.Context, c session.AnyCatalog) error {

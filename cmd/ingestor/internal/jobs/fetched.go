@@ -19,13 +19,7 @@ import (
 func RegionsCommand(a *session.Session) *cobra.Command {
 	var most string
 	cmd := a.WithOutput(&cobra.Command{
-		Use:   "regions",
-		Short: "Show how fresh the chart of each region is",
-		Long: `Show when the chart of each region and category was last fetched completely. The exit
-code is 1 if a chart of the configuration is older than --max-age or was never fetched.
-A monitor can call it.`,
-		Example: `  ingestor regions
-  ingestor regions --max-age 2h --output json`,
+		Use:  "regions",
 		Args: console.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var d time.Duration
@@ -73,12 +67,7 @@ func TrendingCommand(a *session.Session) *cobra.Command {
 	var category string
 	var limit int
 	cmd := a.WithOutput(&cobra.Command{
-		Use:   "trending REGION",
-		Short: "Show the last complete chart of a region",
-		Long: `Show the chart of a region as it was last fetched completely. The command reads only the
-catalog and spends nothing.`,
-		Example: `  ingestor trending DE
-  ingestor trending US --category 10 --limit 50`,
+		Use:  "trending REGION",
 		Args: console.Takes(1, 1, "one region, as US or DE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if limit < 1 {
@@ -143,15 +132,7 @@ type searchFlags struct {
 func SearchCommand(a *session.Session) *cobra.Command {
 	var f searchFlags
 	cmd := a.WithOutput(&cobra.Command{
-		Use:   "search QUERY",
-		Short: "Search the fetched videos",
-		Long: `Find videos by their title, channel, tags and description, best match first. A video
-matches if it has all words. Accents and case are ignored. A "phrase in quotation marks"
-matches as it is written. The last word matches as a prefix. The command reads only the
-catalog and spends nothing.`,
-		Example: `  ingestor search cafe berlin
-  ingestor search '"live in concert"' --region DE --since 7d
-  ingestor search 東京 --output json`,
+		Use: "search QUERY",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if strings.TrimSpace(strings.Join(args, " ")) == "" {
 				return console.Usage("the query is missing\nTo search: %s QUERY", cmd.CommandPath())

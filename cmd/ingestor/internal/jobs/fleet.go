@@ -135,17 +135,7 @@ func verifyLater(ctx context.Context, a *session.Session, w *works, cancel conte
 func FleetCommand(a *session.Session) *cobra.Command {
 	var all bool
 	cmd := a.WithOutput(&cobra.Command{
-		Use:   "fleet",
-		Short: "Show the daemons of a fleet and their work, or pause a job",
-		Long: `Show the daemons that share a database: who is alive, the version and price book of each,
-and what each holds and has spent. Then show the work: what is queued, what is deferred
-until when and why, and what was taken over from a daemon that vanished. Last is the
-ledger that the fleet charges.
-
-A fleet needs the setting database. docs/fleet.md describes how to move to one.`,
-		Example: `  ingestor fleet
-  ingestor fleet pause trending
-  ingestor fleet retry`,
+		Use:  "fleet",
 		Args: console.Known,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withFleet(a, cmd, func(ctx context.Context, b *fleet.Board) error {
@@ -281,21 +271,13 @@ func changeFleet(a *session.Session, cmd *cobra.Command, args []string, did stri
 
 func fleetPauseCommand(a *session.Session) *cobra.Command {
 	return fleetJobCommand(a, &cobra.Command{
-		Use:   "pause JOB",
-		Short: "Stop the work of a job on all machines",
-		Long: `Stop the work of a job on all machines. A slice of work that has begun ends first, which
-takes up to 90 seconds. A program of a job that has begun runs to its end. The job's runs
-are still queued when they are due.`,
-		Example: `  ingestor fleet pause trending`,
+		Use: "pause JOB",
 	}, "%s is paused on all machines. To resume it: ingestor fleet resume %[1]s", true, (*fleet.Board).Pause)
 }
 
 func fleetResumeCommand(a *session.Session) *cobra.Command {
 	return fleetJobCommand(a, &cobra.Command{
-		Use:     "resume JOB",
-		Short:   "End the pause of a job",
-		Long:    `End the pause of a job. All daemons that have the job work on it again.`,
-		Example: `  ingestor fleet resume trending`,
+		Use: "resume JOB",
 	}, "%s is no longer paused. Its work begins within seconds.", false, (*fleet.Board).Resume)
 }
 
@@ -317,12 +299,8 @@ func fleetJobCommand(a *session.Session, cmd *cobra.Command, done string, paused
 
 func fleetDropCommand(a *session.Session) *cobra.Command {
 	return a.WithOutput(&cobra.Command{
-		Use:   "drop JOB",
-		Short: "Forget the work of a job that was removed from the settings",
-		Long: `Forget the queued and deferred work of a job that no daemon has in its settings any more,
-and end its runs. The fetched data, the position of the job and its history stay.`,
-		Example: `  ingestor fleet drop trending`,
-		Args:    console.Takes(1, 1, "one job"),
+		Use:  "drop JOB",
+		Args: console.Takes(1, 1, "one job"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return changeFleet(a, cmd, args, "Dropped the work of %s.", func(ctx context.Context, b *fleet.Board, j *fleetJob) (err error) {
 				_, err = b.Drop(ctx, j.Account, j.Job)
@@ -338,12 +316,7 @@ and end its runs. The fetched data, the position of the job and its history stay
 
 func fleetRetryCommand(a *session.Session) *cobra.Command {
 	return a.WithOutput(&cobra.Command{
-		Use:   "retry [JOB]",
-		Short: "Let deferred work resume now",
-		Long: `Let the deferred work of a job, or of all jobs, resume now. Each call still reserves its
-units. If the quota does not allow it, the work is deferred again.`,
-		Example: `  ingestor fleet retry trending
-  ingestor fleet retry`,
+		Use:  "retry [JOB]",
 		Args: console.Takes(0, 1, "one job, or none for all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return changeFleet(a, cmd, args, "", func(ctx context.Context, b *fleet.Board, j *fleetJob) (err error) {

@@ -17,12 +17,7 @@ func RunsCommand(a *session.Session) *cobra.Command {
 	var q catalog.RunsQuery
 	var work bool
 	cmd := a.WithOutput(&cobra.Command{
-		Use:   "runs",
-		Short: "Show the history of runs, the latest first",
-		Long: `Show the history of runs: what each run cost and fetched, how it ended and why, and when
-deferred work resumes. With --work there is a row for each region, query or channel.`,
-		Example: `  ingestor runs
-  ingestor runs --job trending --limit 5 --work`,
+		Use:  "runs",
 		Args: console.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if q.Limit < 1 {
@@ -58,14 +53,7 @@ deferred work resumes. With --work there is a row for each region, query or chan
 
 func StateCommand(a *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "state",
-		Short: "Show or reset how far jobs have got",
-		Long: `Show how far each unit of work of a job has got: its pass and page, the time up to which
-everything is fetched, and the time until which it is deferred. Without a subcommand
-it shows all jobs.`,
-		Example: `  ingestor state
-  ingestor state show trending
-  ingestor state reset search "US/golang"`,
+		Use:  "state",
 		Args: console.Known,
 	}
 	show := stateShowCommand(a)
@@ -77,11 +65,8 @@ it shows all jobs.`,
 
 func stateShowCommand(a *session.Session) *cobra.Command {
 	return a.WithOutput(&cobra.Command{
-		Use:     "show [JOB]",
-		Short:   "Show how far jobs have got, stalest first",
-		Long:    `Show how far each unit of work of one job, or of all jobs, has got.`,
-		Example: `  ingestor state show trending`,
-		Args:    console.Takes(0, 1, "one job, or none for all"),
+		Use:  "show [JOB]",
+		Args: console.Takes(0, 1, "one job, or none for all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			job := strings.Join(args, "")
 			return a.WithCatalogToRead(cmd, func(ctx context.Context, c session.AnyCatalog) error {
@@ -122,12 +107,7 @@ func cursorTable(s *console.Sheet, all []catalog.Cursor) {
 
 func stateResetCommand(a *session.Session) *cobra.Command {
 	return a.WithOutput(&cobra.Command{
-		Use:   "reset JOB [WORK]",
-		Short: "Forget how far a job, or one unit of its work, has got",
-		Long: `Forget how far a job, or one unit of its work, has got. Its next run starts from the
-beginning. Fetched data is kept. The open page of a run in progress fails, without harm.`,
-		Example: `  ingestor state reset trending DE
-  ingestor state reset search`,
+		Use:  "reset JOB [WORK]",
 		Args: console.Takes(1, 2, "a job, and perhaps one unit of its work"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.WithCatalog(cmd, func(ctx context.Context, c session.AnyCatalog) error {

@@ -47,16 +47,7 @@ func lookOnce(ctx context.Context, a *session.Session, w *works) {
 
 func NotifyCommand(a *session.Session) *cobra.Command {
 	cmd := a.WithOutput(&cobra.Command{
-		Use:   "notify",
-		Short: "Show what people are notified of, or test the targets",
-		Long: `Show the events that people have been notified of and that are not over, and the targets
-that do not answer. The setting notify names the targets: webhooks, commands and
-addresses of mail. ingestor run and ingestor serve watch the ledger, the jobs and the
-disk, and tell each event once, and once more when it is over. docs/operations.md
-describes the messages.`,
-		Example: `  ingestor notify
-  ingestor notify test
-  ingestor notify test ops`,
+		Use:  "notify",
 		Args: console.Known,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := a.Settings(cmd.Flags())
@@ -79,12 +70,8 @@ describes the messages.`,
 		},
 	})
 	cmd.AddCommand(&cobra.Command{
-		Use:   "test [TARGET]",
-		Short: "Send a test message to all targets, or to one",
-		Long: `Send a message of no consequence to all targets, or to one, and say whether it has
-arrived. The exit code is 1 if one has not.`,
-		Example: "  ingestor notify test",
-		Args:    console.Takes(0, 1, "a target"),
+		Use:  "test [TARGET]",
+		Args: console.Takes(0, 1, "a target"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return testTargets(a, cmd, args)
 		},

@@ -32,25 +32,7 @@ type planFlags struct {
 func PlanCommand(a *session.Session) *cobra.Command {
 	var f planFlags
 	cmd := a.WithOutput(&cobra.Command{
-		Use:   "plan",
-		Short: "Price the schedule ahead of time",
-		Long: `Run the configured jobs on a simulated clock, with the real ledger and runner and a
-simulated upstream. Show what they would spend: units per pool and day, what is left,
-what would be deferred first and until when, and which regions would fall behind their
-schedule. The last table shows the same jobs with sliding windows or calendars alone.
-
-A plan needs no key, makes no calls, and changes neither ledger nor catalog. It reads
-from them what was spent so far, how far work has got, and how many pages it had. Notes
-on standard error say what was missing, such as a server that does not answer. A file
-that exists and cannot be read is an error. --from, and --ledger memory:, plan without a
-ledger.
-
-Exit codes: 0 the schedule fits; 75 something is deferred; 78 something could never be
-paid for, or the picture cannot be written; 69 ledger or catalog cannot be read. A
-pipeline can thus check each change of the configuration against the quota.`,
-		Example: `  ingestor plan
-  ingestor plan --days 60 --from 2027-03-01 --svg plan.svg
-  ingestor plan --config new.yaml --output json`,
+		Use:  "plan",
 		Args: console.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return makePlan(a, cmd, &f)

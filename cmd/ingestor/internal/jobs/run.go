@@ -39,35 +39,7 @@ type runFlags struct {
 func RunCommand(a *session.Session) *cobra.Command {
 	var f runFlags
 	cmd := a.WithOutput(&cobra.Command{
-		Use:   "run",
-		Short: "Run the jobs when they are due, or once",
-		Long: `Run the jobs. Without --once the process stays, runs each job when it is due, and
-resumes deferred work at the time that the ledger named. When a block is lifted, the work
-that it deferred resumes within a minute.
-
-With --once, it resumes deferred work, runs all jobs or the named ones, and exits. With
---due, it runs only jobs that have come due since their last scheduled run, or whose last
-run was killed or could not save its data.
-
-The first SIGTERM or interrupt lets open pages finish and keeps them. All other work is
-deferred. A second signal ends the open calls too. With --once the exit code is then 75,
-even if no job has started. No job runs twice at once: with a ledger on Redis, a job of a
-process that was killed stays locked for up to 30 seconds.
-
-With --quiet only problems are written: failures, outages, and refusals by the upstream
-that the ledger did not expect. Deferred work, and jobs that another process runs, are
-reported by the exit code alone.
-
-` + session.OnHangup + `
-
-Exit codes: 0 done; 75 deferred (the quota is used up, max_runtime or pages ended the
-run, another process runs the job, a fleet has paused it, or a signal stopped it);
-78 configuration; 77 credential; 69 upstream or ledger down; 1 some work failed.`,
-		Example: `  ingestor run
-  ingestor run --once --job trending --region US --region DE
-  ingestor run --once --output json
-  ingestor run --output json            write a line for each run
-  ingestor run --once --due --quiet     for cron; ingestor init shows the line`,
+		Use:  "run",
 		Args: console.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runJobs(a, cmd, &f)

@@ -34,20 +34,7 @@ func SandboxCommand(a *session.Session) *cobra.Command {
 	var seed uint64
 	var trouble trouble
 	cmd := a.WithOutput(&cobra.Command{
-		Use:   "sandbox",
-		Short: "Serve a simulated upstream on this machine",
-		Long: `Serve a simulated upstream on this machine. It behaves like the YouTube Data API and
-enforces its own quota. No request leaves the machine, and no real unit is spent. The
-page /__counts shows the counts so far. The sandbox prints them when it ends.
-
-To rehearse a bad day, let calls fail, wait, or be refused for their key. A call that
-fails is charged all the same. With --hidden-limit, it has a limit that no answer names. To
-see it learned, use a price book with quota: {learn: ...}; the sandbox prints one.`,
-		Example: `  ingestor sandbox
-  ingestor sandbox --listen 127.0.0.1:8092 --quota 100
-  ingestor sandbox --fail 5% --delay 2s
-  ingestor sandbox --hidden-limit 600/1m
-  ingestor sandbox --listen 127.0.0.1:0      choose a free port`,
+		Use:  "sandbox",
 		Args: console.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if units < 1 {
@@ -244,14 +231,8 @@ upstreams: {youtube: {pools: {units: {quota: %d, headroom: %d}}}}
 
 func DemoCommand(a *session.Session) *cobra.Command {
 	return &cobra.Command{
-		Use:   "demo",
-		Short: "See it work: no key, no server, no configuration",
-		Long: `Fetch the charts of eight regions from a simulated upstream on this machine. The quota
-is too small for all of them, so the first run stops cleanly. The clock then moves to the
-time at which the ledger said work can resume, and a second run finishes. Only the
-upstream and the clock are simulated. The rest is what ingestor run --once --due does.`,
-		Example: `  ingestor demo`,
-		Args:    console.NoArgs,
+		Use:  "demo",
+		Args: console.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return demo(cmd.Context(), a)
 		},

@@ -23,33 +23,12 @@ import (
 
 func CostsCommand(a *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "costs",
-		Short: "Show what calls cost, and the quota of each pool",
-		Long:  `Without a subcommand, ingestor costs does what ingestor costs show does.`,
-		Example: `  ingestor costs
-  ingestor costs show search.list
-  ingestor costs list
-  ingestor costs facts builtin/github
-  ingestor costs try search.list --answer answer.txt
-  ingestor costs draft --from har calls.har`,
+		Use:  "costs",
 		Args: console.Known,
 	}
 	var diff bool
 	show := &cobra.Command{
-		Use:   "show [METHOD | UPSTREAM | FAMILY]",
-		Short: "Show the price book, or explain a part of it",
-		Long: `Show the price book in force, merged with the book that it extends, and with every
-default written out. With --diff, show only the differences from the book that it
-extends. The output is YAML, which can be kept in a file, or JSON. Comments at its end list
-the limits of single keys that were set at run time, and who set them.
-
-With FAMILY, show the limits of its keys, and where each comes from: the price book, or
-who set it with ingestor limits. With METHOD or UPSTREAM, explain it in words: what a
-call reserves, what its answer settles, and what answers tell about the limits.`,
-		Example: `  ingestor costs show
-  ingestor costs show videos.list
-  ingestor costs show youtube
-  ingestor costs show --diff --costs costs.yaml`,
+		Use:  "show [METHOD | UPSTREAM | FAMILY]",
 		Args: console.Takes(0, 1, "one method, upstream or family, or none for all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.Settings(cmd.Flags())
@@ -111,12 +90,7 @@ type builtinBook struct {
 
 func listCostsCommand(a *session.Session) *cobra.Command {
 	return a.WithOutput(&cobra.Command{
-		Use:   "list",
-		Short: "List the built-in price books",
-		Long: `List the built-in price books, the day on which each was last compared with its source,
-and that source. Name one with --costs, or extend it in a price book of your own.`,
-		Example: `  ingestor costs list
-  ingestor costs show --costs builtin/github`,
+		Use:  "list",
 		Args: console.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			var all []builtinBook
@@ -271,16 +245,7 @@ type bookFacts struct {
 func factsCommand(a *session.Session) *cobra.Command {
 	var most int
 	cmd := a.WithOutput(&cobra.Command{
-		Use:   "facts [BOOK...]",
-		Short: "List all facts of the built-in price books, to recheck them",
-		Long: `List what the built-in price books say, a line for each fact: limits, prices, what answers
-report and what refusals mean. Each book names its source, and the day on which somebody last
-compared it with that. A person can recheck them with this list.
-
-With --max-days, the command fails if a book was last compared longer ago. The release of
-Headroom asks for 180 days.`,
-		Example: `  ingestor costs facts builtin/github
-  ingestor costs facts --max-days 180`,
+		Use: "facts [BOOK...]",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				args = headroom.ListBuiltin()

@@ -22,24 +22,7 @@ func draftCommand(a *session.Session) *cobra.Command {
 	var out string
 	var overwrite bool
 	cmd := &cobra.Command{
-		Use:   "draft [--from KIND FILE]...",
-		Short: "Write a first price book of recorded calls and of documents",
-		Long: `Write a first price book for an API: its hosts, routes, limits, prices, what answers tell
-and what refusals mean. Each line says where it comes from. The draft is written to the
-standard output, and has mode: observe, so it refuses no call. What must be looked up, and
-where sources contradict each other, stands in its comments and on the standard error.
-
-KIND is one of:
-  har          a recording of a browser or a proxy
-  log          what ingestor proxy --record wrote
-  openapi      a description of an API: OpenAPI 3.1, 3.0 or 2.0, in JSON or YAML
-  api-commons  rate limits in the form of API Commons
-
-The draft has no key. A FILE named - is the standard input. With --host alone, the draft
-is a book with which ingestor proxy can record the first calls.`,
-		Example: `  ingestor costs draft --from har calls.har > costs.yaml
-  ingestor costs draft --from openapi api.yaml --from log calls.jsonl --out costs.yaml
-  ingestor costs draft --host api.example.com --out costs.yaml`,
+		Use: "draft [--from KIND FILE]...",
 		RunE: func(_ *cobra.Command, files []string) error {
 			d := draft.New()
 			sources := map[string]func(string, []byte) error{"har": d.HAR, "log": d.Log, "openapi": d.OpenAPI, "api-commons": d.Commons}

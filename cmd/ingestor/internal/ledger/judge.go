@@ -30,30 +30,7 @@ type judgeFlags struct {
 func JudgeCommand(a *session.Session) *cobra.Command {
 	var f judgeFlags
 	cmd := a.WithOutput(&cobra.Command{
-		Use:   "judge URL",
-		Short: "Show how much a rate limiter behind a URL lets through in the worst case",
-		Long: `Send bursts of GET requests to a service of your own that limits its clients, and count
-the fullest window of the requests that it let through. The tables and the picture are
-those of "ingestor prove", which does the same with limiters in this program.
-
-The limit is the one of --limit, or the one that the headers of the first answer name with
-its window: RateLimit-Policy, RateLimit, RateLimit-Limit or X-RateLimit-Limit. The last
-table compares the headers with what happened. It also sends calls at the times that
-Retry-After names, which must pass.
-
-A status of 200 to 299 is a request that was let through. --refused has the statuses of
-refusals. Any other status ends the command. A request counts for a window only if it was
-both sent and answered in it, so a slow network never makes a limiter look worse.
-
-Without --yes it sends nothing. It sends at most --max-calls requests, and stops after
---max-time. It follows no redirect. A host other than this machine needs --i-own-this.
-Nobody else may use the same key or address meanwhile.
-
-Exit codes: 0 the limiter kept its limit; 1 it let more through than it claims; 64 the URL
-or a flag is wrong; 69 the service does not answer; 75 interrupted, or not proved.`,
-		Example: `  ingestor judge http://127.0.0.1:8080/ --yes
-  ingestor judge http://127.0.0.1:8080/ --yes --limit 100/1m --svg worst.svg
-  ingestor judge https://api.example.com/ --i-own-this --yes --header "Authorization: Bearer $TOKEN"`,
+		Use:  "judge URL",
 		Args: console.Takes(1, 1, "the URL of a service"),
 		RunE: func(cmd *cobra.Command, args []string) error { return judge(cmd.Context(), a, args[0], &f) },
 	})

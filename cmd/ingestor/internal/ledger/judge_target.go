@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/guard"
 	"github.com/headroom-quota/headroom/internal/boundary"
 	"github.com/headroom-quota/headroom/internal/pattern"
 	"github.com/headroom-quota/headroom/quota"
@@ -74,7 +75,7 @@ func newTarget(text string, f *judgeFlags, clock bounded) (*target, error) {
 		return nil, console.Usage("judge needs a whole URL\nFor example: ingestor judge http://127.0.0.1:8080/ --yes")
 	case u.User != nil:
 		return nil, console.Usage("the URL has credentials, which would be in the shell's history and in lists of processes\nGive them as a header: ingestor judge URL --header \"Authorization: $SECRET\"")
-	case !f.own && !loopback(u.Hostname()):
+	case !f.own && !guard.Loopback(u.Hostname()):
 		return nil, console.Usage("%s is not this machine, and judge sends bursts of calls\nIf the service is yours: ingestor judge URL --i-own-this --yes", u.Hostname())
 	}
 	t := &target{url: u.Scheme + "://" + u.Host + u.EscapedPath(), refused: f.refused, clock: clock, left: f.maxCalls}
@@ -111,11 +112,6 @@ func newTarget(text string, f *judgeFlags, clock bounded) (*target, error) {
 const callTimeout = 10 * time.Second
 
 var headerName = pattern.Of(`^[A-Za-z0-9_-]+$`)
-
-func loopback(host string) bool {
-	at, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && at.IsLoopback()
-}
 
 func (t *target) call(ctx context.Context) (time.Time, bool, error) {
 	t.mu.Lock()

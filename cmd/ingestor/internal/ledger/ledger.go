@@ -23,16 +23,7 @@ import (
 
 func Command(a *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "ledger",
-		Short: "Back up, restore or start the ledger afresh",
-		Long: `Back up and restore a ledger, or accept one that has lost data.
-
-A journal outside the ledger remembers how far each pool had come. If the ledger is
-deleted, emptied or replaced by an older copy, its pools are refused while units that
-were spent may still count.`,
-		Example: `  ingestor ledger backup /backup/ledger.db
-  ingestor ledger restore /backup/ledger.db
-  ingestor ledger fresh --reason "moved to a new project"`,
+		Use:  "ledger",
 		Args: console.Known,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -49,17 +40,8 @@ type afresh struct {
 func ledgerFreshCommand(a *session.Session) *cobra.Command {
 	var reason string
 	cmd := a.WithOutput(&cobra.Command{
-		Use:   "fresh --reason TEXT",
-		Short: "Accept a ledger that has lost data as it is",
-		Long: `Accept the pools that the ledger has forgotten as it has them now. This assumes that
-nothing else was spent of them, and the command prints what it assumes. If units were
-spent, use ingestor quota adjust instead, which adds them and accepts the pool, too.
-
-The reason is kept in the spend, as a correction of 0 units. Calls that were admitted
-in an outage of another ledger, which was at the same address before, are dropped; the
-command prints how to count them.`,
-		Example: `  ingestor ledger fresh --reason "nothing was spent today, says the console"`,
-		Args:    console.NoArgs,
+		Use:  "fresh --reason TEXT",
+		Args: console.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := needReason(reason); err != nil {
 				return err
@@ -182,15 +164,8 @@ func ledgerFile(a *session.Session, cmd *cobra.Command, doing, instead string) (
 
 func ledgerBackupCommand(a *session.Session) *cobra.Command {
 	return a.WithOutput(&cobra.Command{
-		Use:   "backup FILE",
-		Short: "Copy a SQLite ledger to a file",
-		Long: `Copy a ledger in SQLite to a file, as it is at one instant. Processes may use the ledger
-meanwhile. An existing file is never overwritten.
-
-A ledger in Redis is backed up by Redis itself: redis-cli --rdb FILE. For a ledger in
-PostgreSQL, use pg_dump --schema headroom_ledger.`,
-		Example: `  ingestor ledger backup /backup/ledger-2026-11-20.db`,
-		Args:    oneFile,
+		Use:  "backup FILE",
+		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			_, path, err := ledgerFile(a, cmd, "backup", "servers have their own means: redis-cli --rdb FILE, pg_dump")
 			if err != nil {
@@ -222,19 +197,8 @@ type restored struct {
 
 func ledgerRestoreCommand(a *session.Session) *cobra.Command {
 	return a.WithOutput(&cobra.Command{
-		Use:   "restore FILE",
-		Short: "Put a backup in the place of a SQLite ledger",
-		Long: `Put a backup in the place of a ledger in SQLite. Stop all processes that use the ledger
-first; the command refuses while one does. The backup must be a sound ledger. It is
-copied and stays.
-
-A backup does not know what was spent after it was made. The command prints these units
-by pool, as far as they are known, and the commands that add them. Until then calls of
-these pools are refused while the units may still count.
-
-A ledger in Redis is restored by Redis itself, and one in PostgreSQL by pg_restore.`,
-		Example: `  ingestor ledger restore /backup/ledger-2026-11-20.db`,
-		Args:    oneFile,
+		Use:  "restore FILE",
+		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, path, err := ledgerFile(a, cmd, "restore", "servers have their own means: put the RDB file in the folder of Redis, or use pg_restore")
 			if err != nil {

@@ -18,7 +18,6 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
-	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
@@ -27,33 +26,13 @@ import (
 
 func LimitsCommand(a *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "limits",
-		Short: "Set limits of pools and of single keys while programs run",
-		Long: `Set the limit of a pool, or of a single key of a family, such as a customer of your service.
-A pool is set by the name of its upstream; a family is one of your price book. The limit
-is kept in the ledger and takes the place of that in the price book. All processes that
-share the ledger obey it within 2 seconds. It survives restarts. What was used stays used.
-
-Without a subcommand, ingestor limits lists the limits.`,
-		Example: `  ingestor limits set youtube units 9000 --reason "the console says so"
-  ingestor limits set client acme 6000 --reason "a larger plan"     if client is a family
-  ingestor limits list
-  ingestor limits rm youtube units`,
+		Use:  "limits",
 		Args: console.Known,
 	}
 	var history bool
 	list := &cobra.Command{
-		Use:   "list [FAMILY]",
-		Short: "List the limits, and who set them",
-		Long: `List the limits that were set at run time, with who set each, when and why. The limits of
-the price book are in ingestor costs show FAMILY. A limit of a pool that the upstream has
-reported has the family upstream:NAME, by the name of the upstream. Its key is the pool, with
-@ACCOUNT, :KEY and the length of a shorter window if it has them.
-
-With --history, list the last changes, also those that removed a limit; the ledger keeps
-10,000.`,
-		Example: "  ingestor limits list\n  ingestor limits list youtube --output json\n  ingestor limits list --history",
-		Args:    console.Takes(0, 1, "one family, or none for all"),
+		Use:  "list [FAMILY]",
+		Args: console.Takes(0, 1, "one family, or none for all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.WithLedgerToRead(cmd, func(ctx context.Context, l *quota.Ledger) error {
 				read, none := setLimits, "no limits%s are set; the price book has all of them\nTo set one: ingestor limits set FAMILY KEY QUOTA"
@@ -67,7 +46,7 @@ With --history, list the last changes, also those that removed a limit; the ledg
 				of := ""
 				if len(args) == 1 {
 					of = " of " + console.Plain(args[0])
-					all = slices.DeleteFunc(all, func(k web.KeyLimit) bool {
+					all = slices.DeleteFunc(all, func(k quota.KeyLimit) bool {
 						return k.Family != args[0] && k.Family != quota.LimitsOfUpstream+args[0]
 					})
 					// the ledger may have limits of a family that the price book had once
@@ -88,12 +67,7 @@ With --history, list the last changes, also those that removed a limit; the ledg
 	}
 	var reason string
 	set := &cobra.Command{
-		Use:   "set FAMILY KEY QUOTA",
-		Short: "Set the limit of a key",
-		Long: `Set the limit of a pool, or of a key of a family, in the windows that have no quota of their
-own. The ledger keeps who set it, when and why.`,
-		Example: `  ingestor limits set youtube units 9000 --reason "the console says so"
-  ingestor limits set client acme 6000 --reason "a larger plan"     if client is a family`,
+		Use:  "set FAMILY KEY QUOTA",
 		Args: console.Takes(3, 3, "a family, a key and its quota"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			n, err := strconv.ParseInt(args[2], 10, 64)
@@ -105,12 +79,8 @@ own. The ledger keeps who set it, when and why.`,
 		ValidArgsFunction: a.CompleteFirst(familyNames),
 	}
 	rm := &cobra.Command{
-		Use:   "rm FAMILY KEY",
-		Short: "Remove the limit of a key",
-		Long: `Remove the limit that was set for a key at run time. Then the limit of the price book
-holds again.`,
-		Example: "  ingestor limits rm youtube units",
-		Args:    console.Takes(2, 2, "a family and a key"),
+		Use:  "rm FAMILY KEY",
+		Args: console.Takes(2, 2, "a family and a key"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return changeLimit(a, cmd, args[0], args[1], 0, reason)
 		},
@@ -141,21 +111,20 @@ func changeLimit(a *session.Session, cmd *cobra.Command, family, key string, n i
 		if err != nil {
 			return console.BadUsage(err)
 		}
-		shown := web.LimitOf(set)
-		return a.Print(shown, func(s *console.Sheet) {
+		return a.Print(set, func(s *console.Sheet) {
 			if n == 0 {
 				s.Line("removed the limit of %s %s; the price book's holds again", console.Plain(family), console.Plain(key))
 				return
 			}
-			writeLimits(s, []web.KeyLimit{shown})
+			writeLimits(s, []quota.KeyLimit{set})
 		})
 	})
 }
 
 // setLimits reads the limits that are set, by family and key.
-func setLimits(ctx context.Context, l *quota.Ledger) ([]web.KeyLimit, error) {
+func setLimits(ctx context.Context, l *quota.Ledger) ([]quota.KeyLimit, error) {
 	const page = 10_000
-	found := []web.KeyLimit{}
+	found := []quota.KeyLimit{}
 	for after := int64(0); ; {
 		all, err := l.Admin().KeyLimits(ctx, after, page)
 		if err != nil {
@@ -163,28 +132,26 @@ func setLimits(ctx context.Context, l *quota.Ledger) ([]web.KeyLimit, error) {
 		}
 		for _, k := range all {
 			if after = k.Version; k.Quota > 0 {
-				found = append(found, web.LimitOf(k))
+				found = append(found, k)
 			}
 		}
 		if len(all) < page {
-			slices.SortFunc(found, func(a, b web.KeyLimit) int { return cmp.Or(cmp.Compare(a.Family, b.Family), cmp.Compare(a.Key, b.Key)) })
+			slices.SortFunc(found, func(a, b quota.KeyLimit) int {
+				return cmp.Or(cmp.Compare(a.Family, b.Family), cmp.Compare(a.Key, b.Key))
+			})
 			return found, nil
 		}
 	}
 }
 
 // limitChanges reads the last changes of limits, the latest first.
-func limitChanges(ctx context.Context, l *quota.Ledger) ([]web.KeyLimit, error) {
+func limitChanges(ctx context.Context, l *quota.Ledger) ([]quota.KeyLimit, error) {
 	all, err := l.Admin().LimitChanges(ctx, quota.MaxLimitChanges)
-	found := []web.KeyLimit{}
-	for _, k := range all {
-		found = append(found, web.LimitOf(k))
-	}
-	return found, err
+	return append([]quota.KeyLimit{}, all...), err // in JSON none is []
 }
 
 // writeLimits shows limits that were set at run time.
-func writeLimits(s *console.Sheet, all []web.KeyLimit) {
+func writeLimits(s *console.Sheet, all []quota.KeyLimit) {
 	var rows [][]string
 	for _, k := range all {
 		n := "removed"
@@ -209,7 +176,7 @@ func showSetLimits(a *session.Session, cmd *cobra.Command, s *settings.Settings)
 	if _, err := os.Stat(at.File); at.Scheme == "memory" || at.Scheme == "sqlite" && err != nil {
 		return nil
 	}
-	var all []web.KeyLimit
+	var all []quota.KeyLimit
 	err = a.WithLedgerToRead(cmd, func(ctx context.Context, l *quota.Ledger) (err error) {
 		all, err = setLimits(ctx, l)
 		return err
@@ -217,7 +184,7 @@ func showSetLimits(a *session.Session, cmd *cobra.Command, s *settings.Settings)
 	if err != nil && !errors.Is(err, quota.ErrNoLimits) {
 		a.Log.Warn("limits that were set at run time are not shown: the ledger cannot be read", "error", err)
 	}
-	all = slices.DeleteFunc(all, func(k web.KeyLimit) bool { return !inForce(s, &k) })
+	all = slices.DeleteFunc(all, func(k quota.KeyLimit) bool { return !inForce(s, &k) })
 	if len(all) == 0 {
 		return nil
 	}
@@ -240,7 +207,7 @@ func showSetLimits(a *session.Session, cmd *cobra.Command, s *settings.Settings)
 
 // inForce reports whether the price book has a place for a limit that was set. It may have
 // changed since.
-func inForce(s *settings.Settings, k *web.KeyLimit) bool {
+func inForce(s *settings.Settings, k *quota.KeyLimit) bool {
 	if f := s.Book.Families[k.Family]; f != nil {
 		_, err := f.WindowsOf(k.Key, k.Quota)
 		return err == nil
@@ -250,10 +217,10 @@ func inForce(s *settings.Settings, k *web.KeyLimit) bool {
 
 // familyLimit is the limit of a key, and where it comes from.
 type familyLimit struct {
-	Key    string        `json:"key"` // "": of all keys without another limit
-	Limits string        `json:"limits"`
-	From   string        `json:"from"`
-	Set    *web.KeyLimit `json:"set,omitempty"`
+	Key    string          `json:"key"` // "": of all keys without another limit
+	Limits string          `json:"limits"`
+	From   string          `json:"from"`
+	Set    *quota.KeyLimit `json:"set,omitempty"`
 }
 
 // showFamily shows the limits of a family, and where each comes from.
@@ -312,14 +279,7 @@ func familyNames(s *settings.Settings) []string { return slices.Sorted(maps.Keys
 func learnedCommand(a *session.Session) *cobra.Command {
 	var forget string
 	cmd := a.WithOutput(&cobra.Command{
-		Use:   "learned",
-		Short: "Show the limits that were learned, as a price book",
-		Long: `Show what was learned of the limits that nobody publishes: of the pools with
-quota: {learn: ...}. The output is a piece of a price book, so that you can fix a limit.
-With --forget, all processes begin to learn the limit of a pool anew.`,
-		Example: `  ingestor costs learned
-  ingestor costs learned --output json
-  ingestor costs learned --forget shop/calls`,
+		Use:  "learned",
 		Args: console.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if forget != "" {

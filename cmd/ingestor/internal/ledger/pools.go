@@ -23,12 +23,8 @@ import (
 func blockCommand(a *session.Session) *cobra.Command {
 	var duration, until, reason string
 	cmd := a.WithOutput(&cobra.Command{
-		Use:   "block POOL [--for 2h | --until TIME] --reason TEXT",
-		Short: "Block a pool for every process",
-		Long: `Block a pool for every process that shares the ledger. The block ends by itself: after
---for, at --until, or at the next reset of the pool.`,
-		Example: `  ingestor quota block youtube/searches --for 2h --reason "the console says so"`,
-		Args:    console.Takes(1, 1, "a pool"),
+		Use:  "block POOL [--for 2h | --until TIME] --reason TEXT",
+		Args: console.Takes(1, 1, "a pool"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if duration != "" && until != "" {
 				return console.Usage("--for and --until cannot be used together")
@@ -67,12 +63,8 @@ func blockCommand(a *session.Session) *cobra.Command {
 
 func unblockCommand(a *session.Session) *cobra.Command {
 	return a.WithOutput(&cobra.Command{
-		Use:   "unblock POOL",
-		Short: "Unblock a pool",
-		Long: `Lift the block of a pool, for every process that shares the ledger. Deferred runs resume:
-a daemon within a minute, others when they are next started.`,
-		Example: `  ingestor quota unblock youtube/searches`,
-		Args:    console.Takes(1, 1, "a pool"),
+		Use:  "unblock POOL",
+		Args: console.Takes(1, 1, "a pool"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return changePool(cmd, a, args[0], func(ctx context.Context, l *quota.Ledger, pool quota.Pool) error { return l.Admin().Unblock(ctx, pool) })
 		},
@@ -83,17 +75,7 @@ a daemon within a minute, others when they are next started.`,
 func adjustCommand(a *session.Session) *cobra.Command {
 	var reason string
 	cmd := a.WithOutput(&cobra.Command{
-		Use:   "adjust POOL UNITS --reason TEXT",
-		Short: "Correct the usage of a pool",
-		Long: `Add units to the usage of a pool that something else has spent, or subtract units that
-were counted wrongly. Positive units may exceed the limit. The pool then grants nothing
-until enough of them have left the windows. Negative units give back the oldest usage
-first, and no more than was used. The reason is kept in the spend.
-
-If the ledger has forgotten the pool, this also accepts the pool: give the units that the
-ledger lacks.`,
-		Example: `  ingestor quota adjust youtube/units 250 --reason "tried things out in the console"
-  ingestor quota adjust youtube/units -40 --reason "counted twice"`,
+		Use:  "adjust POOL UNITS --reason TEXT",
 		Args: console.Takes(2, 2, "a pool and units"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			units, err := strconv.ParseInt(strings.TrimSpace(args[1]), 10, 64)

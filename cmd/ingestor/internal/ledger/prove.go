@@ -38,30 +38,7 @@ const (
 func ProveCommand(a *session.Session) *cobra.Command {
 	var f proveFlags
 	cmd := a.WithOutput(&cobra.Command{
-		Use:   "prove",
-		Short: "Show how much each rate limiter lets through in the worst case",
-		Long: `Send the same requests to five rate limiters: a fixed window, GCRA (a leaky bucket with a
-burst as large as the limit), and the counter, the log and the ring of this project. The
-first table shows a full burst just before a boundary, and another just after it. The
-second shows the most that each limiter accepted within one trailing window, on the
-timeline that was the worst for it. One function counts the accepted requests of all
-five.
-
-The limiters run in the store that --ledger names. The environment and the file are
-ignored here. The stores are memory: (the default), sqlite:PATH and Redis. In SQLite the
-limiters use files of their own beside PATH, and never open PATH. In Redis they use keys
-of their own: the fixed window is INCR and EXPIRE, and GCRA is that of redis_rate. The
-command removes everything when it ends, also after an interrupt.
-
-In memory and in SQLite the clock is simulated. In Redis the command takes about three
-windows of real time, of 2s each unless --per says otherwise.
-
-Exit codes: 0 the log and the ring kept the limit; 1 one of them did not; 69 Redis does
-not answer; 75 interrupted; 78 the ledger or the picture cannot be created.`,
-		Example: `  ingestor prove
-  ingestor prove --limit 100 --per 1m --svg worst.svg
-  ingestor prove --ledger redis://localhost:6379/0
-  ingestor prove --output json`,
+		Use:  "prove",
 		Args: console.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ledger := "memory:"

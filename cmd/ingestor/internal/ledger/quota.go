@@ -22,19 +22,7 @@ import (
 
 func QuotaCommand(a *session.Session) *cobra.Command {
 	cmd := a.WithOutput(&cobra.Command{
-		Use:   "quota",
-		Short: "Show what is left of each pool, and when units come back",
-		Long: `Show the pools of the price book. For each window: the units used, the limit (quota less
-headroom), the units that come back next, and the next reset. Blocks are shown too. If jobs
-are configured, a line says whether the next run can start, as check and the first page of a
-server do. The command spends nothing.
-
-A user without a ledger of their own sees that of the service on this machine, if
-they are root or in the group ingestor.`,
-		Example: `  ingestor quota
-  ingestor quota --output json
-  ingestor quota spend --by job,region --since 7d
-  ingestor quota adjust youtube/units 250 --reason "tried things out in the console"`,
+		Use:  "quota",
 		Args: console.Known,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := a.Settings(cmd.Flags())
@@ -212,14 +200,7 @@ var dimensions = func() (names []string) {
 func spendCommand(a *session.Session) *cobra.Command {
 	var f spendFlags
 	cmd := a.WithOutput(&cobra.Command{
-		Use:   "spend",
-		Short: "Show who spent what",
-		Long: `Show what was spent of each pool, by method, job, region, class, account or day. Days
-are those of the pool's calendar, which is Pacific time for YouTube. Corrections are
-shown with their reasons. The ledger keeps spend for at least 30 days.`,
-		Example: `  ingestor quota spend
-  ingestor quota spend --by job,region --since 7d
-  ingestor quota spend --by day,method --output json`,
+		Use:  "spend",
 		Args: console.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.WithLedgerToRead(cmd, func(ctx context.Context, l *quota.Ledger) error {

@@ -22,25 +22,7 @@ import (
 func ReconcileCommand(a *session.Session) *cobra.Command {
 	var apply, down bool
 	cmd := a.WithOutput(&cobra.Command{
-		Use:   "reconcile",
-		Short: "Compare the ledger with Google's own count of the units",
-		Long: `Show what Google itself has counted since midnight in California, beside the ledger. The
-difference was spent by others: units that did not go through this ledger. Google's count
-comes some minutes late. Units that were reserved after it ended are no difference.
-
---apply records the units of others, so that the limit holds for all of them together. It
-never gives units back, unless --down is set. ingestor run and serve do the same every few
-minutes with --watch. Counts are never recorded twice, whoever asks.
-
-An API key cannot read the count. Name the key of a service account that has the role
-roles/monitoring.viewer in the project.
-
-Exit codes: 0 done; 77 a role or credentials are missing; 78 configuration; 69 Google or
-the ledger is down.`,
-		Example: `  ingestor reconcile --google-credentials reader.json
-  ingestor reconcile --google-project my-project-1234 --apply
-  ingestor reconcile --apply --down
-  ingestor serve --watch --google-credentials reader.json`,
+		Use:  "reconcile",
 		Args: console.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if down && !apply {

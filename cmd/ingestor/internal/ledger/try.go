@@ -25,20 +25,7 @@ import (
 func tryCommand(a *session.Session) *cobra.Command {
 	var request, answer string
 	cmd := a.WithOutput(&cobra.Command{
-		Use:   "try [METHOD]",
-		Short: "Show what a recorded call reserves, settles, learns and blocks",
-		Long: `Show what a price book makes of a recorded call: the units that it reserves, what its
-answer settles, what the answer tells about limits, and which pools it blocks. Nothing is
-sent, and no ledger is changed. The call is the first one of a new ledger.
-
-The request is a raw HTTP message, or only its JSON body. A body needs METHOD, whose first
-route is the request line. A METHOD without a body needs no file.
-
-The answer is what curl -i prints, or only the body of an answer with status 200. A file
-named - is the standard input.`,
-		Example: `  ingestor costs try messages.create --costs builtin/anthropic --request body.json --answer answer.txt
-  ingestor costs try --costs costs.yaml --request request.txt --answer answer.txt
-  curl -si URL | ingestor costs try rateLimit.get --costs builtin/github --answer -`,
+		Use:  "try [METHOD]",
 		Args: console.Takes(0, 1, "one method, or none if the request has a request line"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.Settings(cmd.Flags())

@@ -128,10 +128,10 @@ func (h *Handler) keep(req *http.Request, n int64) error {
 	if b.closed {
 		return http.ErrBodyReadAfterClose
 	}
-	if !h.bodies.Take(c.token.Name, n, h.alone()) {
-		return h.crowded(metrics.Bodies, "bodies of calls that are not sent yet take all of the memory that the token %s may have; send fewer at once", c.token.Name)
+	if !h.bodies.Take(c.token.Name(), n, h.alone()) {
+		return h.crowded(metrics.Bodies, "bodies of calls that are not sent yet take all of the memory that the token %s may have; send fewer at once", c.token.Name())
 	}
-	b.room, b.of = h.bodies, c.token.Name
+	b.room, b.of = h.bodies, c.token.Name()
 	b.kept += n
 	return nil
 }

@@ -29,7 +29,7 @@ type Budgets struct {
 	log    *slog.Logger
 
 	mu     sync.Mutex
-	tokens map[string]*Grant
+	tokens map[string]*access.Grant
 	start  time.Time          // of the day
 	spends map[string]*budget // by token
 	hour   time.Time          // of the sets
@@ -87,7 +87,7 @@ func NewBudgets(ledger *quota.Ledger, clock quota.Clock, log *slog.Logger) *Budg
 }
 
 // Update replaces the tokens.
-func (d *Budgets) Update(tokens map[string]*Grant) {
+func (d *Budgets) Update(tokens map[string]*access.Grant) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.tokens = tokens
@@ -117,7 +117,7 @@ func (d *Budgets) await(ctx context.Context) {
 // begin bounds the labels of a call, and returns the budget that it spends from, or nil if
 // the token has none.
 func (d *Budgets) begin(c *call) *meter.Budget {
-	if ctx := c.request.Context(); c.token.Budget > 0 {
+	if ctx := c.request.Context(); c.token.Grant().Budget > 0 {
 		d.await(ctx)
 	} else {
 		d.read(ctx)
@@ -126,11 +126,11 @@ func (d *Budgets) begin(c *call) *meter.Budget {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.enter(now)
-	labels := quota.Labels{Method: c.method(), Job: c.token.job(c.labels.Job), Region: c.labels.Region, Class: c.labels.Class}
-	if !d.fits(c.token.Name, labels) {
+	labels := quota.Labels{Method: c.method(), Job: c.token.Job(c.labels.Job), Region: c.labels.Region, Class: c.labels.Class}
+	if !d.fits(c.token.Name(), labels) {
 		c.labels.Job, c.labels.Region = "", ""
 	}
-	if b := d.budget(c.token.Name, c.token.Budget); b != nil {
+	if b := d.budget(c.token.Name(), c.token.Grant().Budget); b != nil {
 		return b.own
 	}
 	return nil
@@ -297,7 +297,7 @@ func (d *Budgets) unlisted() map[quota.Pool]bool {
 		for _, name := range t.Upstreams {
 			u := d.ledger.Book().Upstreams[name]
 			for _, account := range t.Accounts {
-				if u != nil && u.AnyAccount && account != anyAccount && !slices.Contains(u.Accounts, account) {
+				if u != nil && u.AnyAccount && account != access.AnyAccount && !slices.Contains(u.Accounts, account) {
 					all[quota.Pool{Upstream: name, Account: account}] = true
 				}
 			}

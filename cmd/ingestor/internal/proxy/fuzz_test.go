@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/guard"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/memstore"
@@ -79,7 +80,7 @@ func FuzzNoOpenProxy(f *testing.F) {
 			t.Errorf("%s %s called %s", verb, target, name)
 		case sent.Host != "" && sent.Host != name, sent.URL.Opaque != "", sent.URL.User != nil, sent.URL.Scheme != schemeOf(name):
 			t.Errorf("%s %s was sent as %q to %q", verb, target, sent.URL, sent.Host)
-		case !loopback(host):
+		case !guard.Loopback(host):
 			t.Errorf("the host %q was accepted", host)
 		}
 		path := sent.URL.EscapedPath()

@@ -92,7 +92,7 @@ func TestNodeClients(t *testing.T) {
 		keys[name] = meter.Key("the key of " + name)
 	}
 	said := &logged{}
-	h, err := proxy.New(ledger, []*proxy.Token{{Token: token, Name: "node", Grant: proxy.Grant{Upstreams: []string{"youtube", "github", "openai", "anthropic"}}}},
+	h, err := proxy.New(ledger, []*access.Token{token.Bound(&access.Grant{Upstreams: []string{"youtube", "github", "openai", "anthropic"}})},
 		&proxy.Options{Keys: keys, Base: elsewhere{to}, Log: slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {
 		t.Fatal(err)

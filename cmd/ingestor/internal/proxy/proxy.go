@@ -28,6 +28,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/access"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/metrics"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/record"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/refusals"
@@ -101,27 +102,19 @@ type Handler struct {
 	crowds
 	secrets secrets
 
-	tokens atomic.Pointer[[]*Token]
+	tokens atomic.Pointer[[]*access.Token]
 }
 
 // New returns a proxy that spends from a ledger, for programs with these tokens.
-func New(ledger *quota.Ledger, tokens []*Token, o *Options) (*Handler, error) {
-	h := &Handler{ledger: ledger, bodies: guard.NewShares[string](mostKept), linger: headerTimeout}
-	if o != nil {
-		h.set = *o
-	}
+func New(ledger *quota.Ledger, tokens []*access.Token, o *Options) (*Handler, error) {
+	h := &Handler{ledger: ledger, set: *cmp.Or(o, &Options{}), bodies: guard.NewShares[string](mostKept), linger: headerTimeout}
 	o = &h.set
 	h.waiting, o.Grace = guard.NewShares[string](int64(cmp.Or(o.Waiting, DefaultWaiting))), cmp.Or(o.Grace, DefaultGrace)
 	if len(o.UploadKey) == 0 {
 		o.UploadKey = make([]byte, sha256.Size)
 		_, _ = rand.Read(o.UploadKey) // it never fails
 	}
-	if o.Clock == nil {
-		o.Clock = quota.SystemClock{}
-	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
+	o.Clock, o.Log = cmp.Or[quota.Clock](o.Clock, quota.SystemClock{}), cmp.Or(o.Log, slog.Default())
 	if o.Base == nil {
 		o.Base = NewTransport()
 	}
@@ -137,10 +130,10 @@ func New(ledger *quota.Ledger, tokens []*Token, o *Options) (*Handler, error) {
 	if o.Budgets == nil {
 		o.Budgets = NewBudgets(ledger, o.Clock, o.Log)
 	}
-	h.complaints = guard.NewComplaints(h.set.Clock)
+	h.door = guard.NewDoor("ingestor proxy", o.Clock, o.Log, o.Metrics)
 	most := cmp.Or(o.Connections, DefaultConnections)
 	h.mostOfToken = max(most/2, 1)
-	h.crowd = guard.NewCrowd(most, max(most/4, 1), netip.Addr.IsLoopback, h.connectionClosed)
+	h.crowd = guard.NewCrowd(most, max(most/4, 1), netip.Addr.IsLoopback, h.door.Closed)
 	h.calls = guard.NewCounts[string](h.mostOfToken)
 	keys := make(map[string]meter.KeySource, len(o.Keys))
 	for name, source := range o.Keys {
@@ -229,14 +222,14 @@ func WithoutKey(costs *quota.Book, keys, upstreams []string) (missing []string) 
 
 // Update replaces the tokens, which [Check] has accepted. Open requests finish.
 // The limit on wrong tokens becomes that of the ledger's price book.
-func (h *Handler) Update(tokens []*Token) {
-	grants := make(map[string]*Grant, len(tokens))
+func (h *Handler) Update(tokens []*access.Token) {
+	grants := make(map[string]*access.Grant, len(tokens))
 	for _, t := range tokens {
-		grants[t.Name] = &t.Grant
+		grants[t.Name()] = t.Grant()
 	}
 	h.set.Budgets.Update(grants)
 	h.tokens.Store(&tokens)
-	h.guesses.Store(guard.NewGuesses(h.set.Clock, h.ledger.Book().Families[guard.GuessFamily], addressOf))
+	h.door.LimitGuesses(h.ledger.Book().Families[guard.GuessFamily], addressOf)
 }
 
 // Flush waits until the calls whose answers have ended are settled, and until the budgets of
@@ -259,7 +252,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w = &answer{w}
 	if err == nil {
 		if err = h.begin(c); err == nil {
-			defer h.calls.End(c.token.Name)
+			defer h.calls.End(c.token.Name())
 		}
 	}
 	if err != nil {
@@ -273,7 +266,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // call is a request that a program makes, and what it may do.
 type call struct {
 	request *http.Request
-	token   *Token
+	token   *access.Token
 	target
 	labels Labels
 	budget *meter.Budget
@@ -295,7 +288,7 @@ func callOf(ctx context.Context) *call {
 func (c *call) context(ctx context.Context) context.Context {
 	ctx = context.WithValue(ctx, callKey{}, c)
 	caller := meter.CallerOf(ctx)
-	caller.Job, caller.Region, caller.Class = c.token.job(c.labels.Job), c.labels.Region, c.labels.Class
+	caller.Job, caller.Region, caller.Class = c.token.Job(c.labels.Job), c.labels.Region, c.labels.Class
 	caller.Account = c.account() // that which the token was checked for, whatever is left of the headers
 	if caller.Match = &c.match; c.budget != nil {
 		caller.Budget = c.budget
@@ -327,7 +320,7 @@ func (h *Handler) admit(c *call) (err error) {
 	if err := c.place(); err != nil {
 		return err
 	}
-	if err := c.token.may(c); err != nil {
+	if err := c.mayBe(); err != nil {
 		return err
 	}
 	if c.keyed && c.upstream.Key.Header != "" && !h.keysOf[c.upstream.Name] { // a new price book wants it

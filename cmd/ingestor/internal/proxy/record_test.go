@@ -198,7 +198,7 @@ upstreams:
 		}
 		defer options.Record.Close()
 	}
-	handler, err := New(ledger, []*Token{{Token: token, Name: "etl", Grant: Grant{Upstreams: []string{"api"}}}}, options)
+	handler, err := New(ledger, []*access.Token{token.Bound(&Grant{Upstreams: []string{"api"}})}, options)
 	if err != nil {
 		b.Fatal(err)
 	}

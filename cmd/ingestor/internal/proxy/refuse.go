@@ -13,6 +13,7 @@ import (
 	"text/template"
 	"time"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
@@ -28,10 +29,10 @@ func (h *Handler) failed(w http.ResponseWriter, r *http.Request, err error) {
 // refuse answers in the form that the SDKs of the upstream understand.
 func (h *Handler) refuse(w http.ResponseWriter, c *call, err error) {
 	if c.token != nil {
-		h.set.Refused.Add(c.token.Name, err)
+		h.set.Refused.Add(c.token.Name(), err)
 	}
-	p := h.problem(c, err)
-	if p.Refuses() && !errors.As(err, new(*refusal)) { // it lacks units
+	p := h.refusal(c, err)
+	if p.Refuses() && !errors.As(err, new(*problem.Problem)) { // it lacks units
 		h.set.Told(err, p.RetryAt)
 	}
 	header := w.Header()
@@ -58,8 +59,8 @@ func (h *Handler) refuse(w http.ResponseWriter, c *call, err error) {
 	_, _ = w.Write(text) // the program may have gone
 }
 
-// problem is what is wrong with a call, for its program. The templates of shapes read it.
-type problem struct {
+// refusal is what is wrong with a call, for its program. The templates of shapes read it.
+type refusal struct {
 	Status  int
 	Kind    string // refused, blocked, impossible, unpriced, outage, or a kind of our own
 	Message string
@@ -70,10 +71,10 @@ type problem struct {
 	After   time.Duration
 }
 
-// problem returns what an error means to the program. It hides what it should not know.
-func (h *Handler) problem(c *call, err error) *problem {
-	p := &problem{Status: http.StatusBadGateway, Kind: "upstream", header: http.Header{}}
-	var own *refusal
+// refusal returns what an error means to the program. It hides what it should not know.
+func (h *Handler) refusal(c *call, err error) *refusal {
+	p := &refusal{Status: http.StatusBadGateway, Kind: "upstream", header: http.Header{}}
+	var own *problem.Problem
 	var refused *quota.RefusedError
 	var over *meter.BudgetError
 	if resp := meter.As429(c.request, err); resp != nil {
@@ -102,9 +103,9 @@ func (h *Handler) problem(c *call, err error) *problem {
 	retry := false
 	switch {
 	case errors.As(err, &own):
-		p.Status, p.Kind, p.Message = own.status, own.kind, own.message
-		if retry = own.after > 0; retry {
-			p.waits(h.set.Clock.Now(), own.after)
+		p.Status, p.Kind, p.Message = own.Status, own.Code, own.Detail
+		if retry = own.RetryAfter > 0; retry {
+			p.waits(h.set.Clock.Now(), own.RetryAfter)
 		}
 	case errors.As(err, &over):
 		p.Status, p.Kind, p.limit = http.StatusTooManyRequests, "budget", over.Most
@@ -143,9 +144,9 @@ func (h *Handler) problem(c *call, err error) *problem {
 }
 
 // waits says when the program may try again.
-func (p *problem) waits(now time.Time, after time.Duration) {
+func (p *refusal) waits(now time.Time, after time.Duration) {
 	p.After, p.RetryAt = after, now.Add(after)
-	p.header.Set("Retry-After", strconv.FormatInt(seconds(after), 10))
+	p.header.Set("Retry-After", strconv.FormatInt(problem.Seconds(after), 10))
 }
 
 func closes(h http.Header, r *http.Request) {
@@ -157,7 +158,7 @@ func closes(h http.Header, r *http.Request) {
 // complain logs what the operator should know. The transport has removed keys from its errors.
 func (h *Handler) complain(c *call, err error) {
 	h.set.Log.LogAttrs(c.request.Context(), slog.LevelWarn, "proxied call failed", slog.String("upstream", c.upstream.Name),
-		slog.String("token", c.token.Name), slog.String("method", calledMethod(c)), slog.String("error", err.Error()))
+		slog.String("token", c.token.Name()), slog.String("method", calledMethod(c)), slog.String("error", err.Error()))
 }
 
 //go:embed shapes.tmpl
@@ -189,7 +190,7 @@ var contentTypes = map[string]string{
 
 // shape returns a problem in the form of an upstream's own errors, and sets the headers that
 // belong to it.
-func (p *problem) shape(format string, h http.Header) (contentType string, body []byte) {
+func (p *refusal) shape(format string, h http.Header) (contentType string, body []byte) {
 	switch format {
 	case "openai", "anthropic":
 		p.exactly(h)
@@ -207,22 +208,22 @@ func (p *problem) shape(format string, h http.Header) (contentType string, body 
 }
 
 // Refuses reports whether a later try may succeed, because units come back.
-func (p *problem) Refuses() bool { return p.Status == http.StatusTooManyRequests }
+func (p *refusal) Refuses() bool { return p.Status == http.StatusTooManyRequests }
 
-func (p *problem) Code() string { return strings.ToUpper(p.Kind) }
+func (p *refusal) Code() string { return strings.ToUpper(p.Kind) }
 
-func (p *problem) Title() string { return http.StatusText(p.Status) }
+func (p *refusal) Title() string { return http.StatusText(p.Status) }
 
 // exactly sets the header by which the SDKs of OpenAI and Anthropic wait no longer than they
 // must: Retry-After is in whole seconds, rounded up.
-func (p *problem) exactly(h http.Header) {
+func (p *refusal) exactly(h http.Header) {
 	if p.Refuses() && p.After > 0 {
 		h.Set("Retry-After-Ms", strconv.FormatInt((p.After+time.Millisecond-1).Milliseconds(), 10))
 	}
 }
 
 // gitHub sets the headers by which octokit and others know when to retry.
-func (p *problem) gitHub(h http.Header) {
+func (p *refusal) gitHub(h http.Header) {
 	if !p.Refuses() {
 		return
 	}

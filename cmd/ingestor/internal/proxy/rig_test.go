@@ -190,8 +190,11 @@ func newRig(t *testing.T, o rigOptions) *rig {
 	return r
 }
 
+// Grant is what the bearer of a token may do.
+type Grant = access.Grant
+
 // tokensOf returns tokens etl, etl2 and so on, of which the first is theToken.
-func tokensOf(t *testing.T, grants ...Grant) (all []*Token) {
+func tokensOf(t *testing.T, grants ...Grant) (all []*access.Token) {
 	t.Helper()
 	for i, g := range grants {
 		name, text := "etl", theToken
@@ -202,7 +205,7 @@ func tokensOf(t *testing.T, grants ...Grant) (all []*Token) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, &Token{w, name, g})
+		all = append(all, w.Bound(&g))
 	}
 	return all
 }

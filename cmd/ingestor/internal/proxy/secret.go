@@ -98,13 +98,18 @@ func (s *secrets) of(key string) *secret {
 	return known
 }
 
-// Hide returns the body of an answer without a key.
-func Hide(resp *http.Response, key string) io.Reader {
-	s := newSecret(key)
-	if s == nil {
-		return resp.Body
+// Hide removes a key from an answer.
+func Hide(resp *http.Response, key string) {
+	if s := newSecret(key); s != nil {
+		s.hideIn(resp)
 	}
-	return &hiding{ReadCloser: resp.Body, resp: resp, secret: s}
+}
+
+func (s *secret) hideIn(resp *http.Response) {
+	s.hideInHeader(resp.Header)
+	if resp.Body != nil && resp.Body != http.NoBody {
+		resp.Body = &hiding{ReadCloser: resp.Body, resp: resp, secret: s}
+	}
 }
 
 func (h *Handler) hide(c *call, resp *http.Response) error {
@@ -115,14 +120,10 @@ func (h *Handler) hide(c *call, resp *http.Response) error {
 	if s == nil {
 		return nil
 	}
-	s.hideInHeader(resp.Header)
-	if resp.Body == nil || resp.Body == http.NoBody {
-		return nil
-	}
-	if encoding := resp.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" && c.request.Method != http.MethodHead {
+	if encoding := resp.Header.Get("Content-Encoding"); resp.Body != nil && resp.Body != http.NoBody && encoding != "" && encoding != "identity" && c.request.Method != http.MethodHead {
 		return refusef(http.StatusBadGateway, "upstream", "the upstream sent an answer in the encoding %.40q, which nobody asked for, and which may hold a key", encoding)
 	}
-	resp.Body = &hiding{ReadCloser: resp.Body, resp: resp, secret: s}
+	s.hideIn(resp)
 	return nil
 }
 

@@ -3,13 +3,10 @@ package proxy
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"math"
 	"net"
 	"net/http"
 	"net/netip"
-	"sync/atomic"
 	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/metrics"
@@ -35,23 +32,10 @@ func (h *Handler) Serve(ctx, abort context.Context, l net.Listener) error {
 		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 		ErrorLog:    slog.NewLogLogger(h.set.Log.Handler(), slog.LevelDebug), // programs that hang up
 	}
-	h.crowd.Attach(server)
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(l) }()
-	select {
-	case err := <-ended:
-		return fmt.Errorf("serve the proxy: %w", err)
-	case <-ctx.Done():
-	}
-	grace, cancel := context.WithTimeout(abort, h.set.Grace)
-	defer cancel()
-	err := server.Shutdown(grace)
-	switch {
-	case errors.Is(err, context.DeadlineExceeded) && abort.Err() == nil: // it stops as it was told to
-		err = server.Close()
+	err := h.crowd.Serve(ctx, abort, server, l, h.set.Grace)
+	if errors.Is(err, context.DeadlineExceeded) && abort.Err() == nil { // it stops as it was told to
+		err = nil
 		h.set.Log.Warn("the proxy has stopped and cut off open calls", "after", h.set.Grace.String())
-	case err != nil:
-		err = fmt.Errorf("stop the proxy: %w", errors.Join(err, server.Close()))
 	}
 	flush, end := context.WithTimeout(context.WithoutCancel(abort), flushTimeout)
 	defer end()
@@ -63,27 +47,26 @@ const DefaultConnections = 1024
 
 // crowds bound what a program may have at once, so that it does not keep others out.
 type crowds struct {
-	complaints *guard.Complaints
-	crowd      *guard.Crowd          // connections
-	calls      *guard.Counts[string] // under way, by the name of the token
+	door  *guard.Door
+	crowd *guard.Crowd          // connections
+	calls *guard.Counts[string] // under way, by the name of the token
 	// mostOfToken bounds those of a token.
 	mostOfToken int
-	guesses     atomic.Pointer[guard.Guesses] // of a token
 }
 
 // begin counts a call of a token, unless too many are under way.
 func (h *Handler) begin(c *call) error {
-	if h.calls.Begin(c.token.Name) {
+	if h.calls.Begin(c.token.Name()) {
 		return nil
 	}
-	return h.crowded(metrics.OfToken, "%d calls of the token %s are under way; end some first", h.mostOfToken, c.token.Name)
+	return h.crowded(metrics.OfToken, "%d calls of the token %s are under way; end some first", h.mostOfToken, c.token.Name())
 }
 
 // crowded is the refusal of a call that others of its token leave no room for.
 func (h *Handler) crowded(reason, format string, args ...any) error {
 	h.set.Metrics.RequestRefused(reason)
 	r := refusef(http.StatusTooManyRequests, "too_many_at_once", format, args...)
-	r.after = time.Second
+	r.RetryAfter = time.Second
 	return r
 }
 
@@ -105,31 +88,10 @@ func (h *Handler) guess(c *call) error {
 	if len(c.presented()) == 0 {
 		return errNoToken
 	}
-	wait, client, err := h.guesses.Load().Add(c.request)
-	if err != nil || wait == 0 {
-		return errNoToken
-	}
-	h.set.Metrics.RequestRefused(metrics.WrongToken)
-	if due, skipped := h.complaints.Due("wrong tokens"); due {
-		h.set.Log.Warn("an address sends wrong tokens to the proxy", "client", client, "skipped", skipped)
-	}
-	r := refusef(http.StatusTooManyRequests, "too_many_guesses", "too many requests from this address had a wrong token; try again after the seconds in Retry-After")
-	r.after = wait
-	return r
-}
-
-// connectionClosed logs that a connection was closed to make room, once a minute.
-func (h *Handler) connectionClosed(reason string, client netip.Prefix) {
-	h.set.Metrics.ConnectionClosed(reason)
-	if due, skipped := h.complaints.Due("connections of " + reason); due {
-		h.set.Log.Warn("the proxy closed a connection to make room", "client", client.Addr(), "too_many_of", reason, "skipped", skipped)
-	}
+	return h.door.Guess(c.request, errNoToken)
 }
 
 func addressOf(r *http.Request) netip.Addr {
 	from, _ := netip.ParseAddrPort(r.RemoteAddr)
 	return from.Addr().Unmap()
 }
-
-// seconds returns a wait as Retry-After has it.
-func seconds(d time.Duration) int64 { return int64(math.Ceil(d.Seconds())) }

@@ -6,13 +6,14 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/guard"
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
@@ -33,7 +34,7 @@ func (t *target) scheme() string { return schemeOf(t.host) }
 
 // schemeOf returns how a host of the price book is called: one on this machine without TLS.
 func schemeOf(host string) string {
-	if loopback(host) {
+	if guard.Loopback(host) {
 		return "http"
 	}
 	return "https"
@@ -77,10 +78,11 @@ func (c *call) lists(path string) bool {
 // without an upstream is one of the only upstream that the token may call. If the path
 // begins with the name of the upstream by itself, as /youtube/v3 does, find knows it.
 func (c *call) sole() error {
-	if len(c.token.Upstreams) != 1 {
+	only := c.token.Grant().Upstreams
+	if len(only) != 1 {
 		return errNoUpstream
 	}
-	if c.upstream = c.costs.Upstreams[c.token.Upstreams[0]]; c.upstream == nil { // of an old book
+	if c.upstream = c.costs.Upstreams[only[0]]; c.upstream == nil { // of an old book
 		return errNoUpstream
 	}
 	c.segment, c.path = c.upstream.Name, c.request.URL.EscapedPath()
@@ -196,10 +198,10 @@ func (c *call) method() string {
 // checkSite refuses requests that a web page makes a browser send: to this machine under a foreign
 // name, or from a foreign page. A page on another port of this machine is foreign, too.
 func (h *Handler) checkSite(r *http.Request) error {
-	named := func(host string) bool { return strings.EqualFold(host, hostname(r.Host)) }
+	named := func(host string) bool { return strings.EqualFold(host, guard.Hostname(r.Host)) }
 	_, port, err := net.SplitHostPort(r.Host)
 	odd := err == nil && strings.Trim(port, "0123456789") != ""
-	if odd || !loopback(r.Host) && !slices.ContainsFunc(h.set.Hosts, named) {
+	if odd || !guard.Loopback(r.Host) && !slices.ContainsFunc(h.set.Hosts, named) {
 		return refusef(http.StatusMisdirectedRequest, "host", "this proxy answers only requests to localhost and to the hosts that its setting hosts names")
 	}
 	for _, site := range r.Header["Sec-Fetch-Site"] {
@@ -217,36 +219,10 @@ func (h *Handler) checkSite(r *http.Request) error {
 
 var errForeignPage = refusef(http.StatusForbidden, "cross_site", "a page of another site sent this request")
 
-// loopback reports whether a host, with or without a port, is a name of this machine.
-func loopback(host string) bool {
-	name := hostname(host)
-	if strings.EqualFold(name, "localhost") {
-		return true
-	}
-	addr, err := netip.ParseAddr(name)
-	return err == nil && addr.IsLoopback()
+// refusef returns the error of a request that the proxy does not pass on.
+func refusef(status int, kind, format string, args ...any) *problem.Problem {
+	return &problem.Problem{Status: status, Code: kind, Detail: fmt.Sprintf(format, args...)}
 }
-
-func hostname(host string) string {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		return name
-	}
-	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-}
-
-// refusal is a request that the proxy does not pass on.
-type refusal struct {
-	status  int
-	kind    string
-	message string
-	after   time.Duration // that the program should wait; 0: it need not try again
-}
-
-func refusef(status int, kind, format string, args ...any) *refusal {
-	return &refusal{status: status, kind: kind, message: fmt.Sprintf(format, args...)}
-}
-
-func (r *refusal) Error() string { return r.message }
 
 // Labels are what a request says about itself in headers.
 type Labels struct {
@@ -291,10 +267,10 @@ func (h *Handler) wait(ctx context.Context, c *call) (_ context.Context, done fu
 	if c.labels.Wait <= 0 {
 		return ctx, func() {}, false
 	}
-	if !h.waiting.Take(c.token.Name, 1, h.alone()) {
+	if !h.waiting.Take(c.token.Name(), 1, h.alone()) {
 		return ctx, func() {}, true
 	}
-	done = sync.OnceFunc(func() { h.waiting.Give(c.token.Name, 1) })
+	done = sync.OnceFunc(func() { h.waiting.Give(c.token.Name(), 1) })
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GetConn: func(string) { done() }})
 	return meter.WithMaxWait(ctx, c.labels.Wait), done, false
 }

@@ -3,7 +3,6 @@ package proxy
 import (
 	"cmp"
 	"encoding/base64"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -16,39 +15,30 @@ import (
 	"github.com/headroom-quota/headroom/quota/book"
 )
 
-// Token lets a program make calls.
-type Token struct {
-	*access.Token
-	Name string
-	Grant
-}
-
-// Grant is what the bearer of a token may do.
-type Grant = access.Grant
-
 // tokenHeader carries the token of a program whose SDK sends a key of its own.
 const tokenHeader = labelPrefix + "Token"
 
 // Check returns an error if one of the tokens names something that the price book does not
 // have.
-func Check(tokens []*Token, costs *quota.Book) error {
+func Check(tokens []*access.Token, costs *quota.Book) error {
 	for _, t := range tokens {
-		if err := t.check(costs); err != nil {
+		if err := check(t, costs); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *Token) check(costs *quota.Book) error {
-	if len(t.Upstreams) == 0 {
-		return quota.BadInput("the token %s may call no upstream; name some", t.Name)
+func check(t *access.Token, costs *quota.Book) error {
+	g := cmp.Or(t.Grant(), &access.Grant{})
+	if !g.Given() {
+		return quota.BadInput("the token %s may call no upstream; name some", t.Name())
 	}
 	methods, classes, accounts := map[string]bool{}, map[string]bool{}, map[string]bool{}
-	for _, name := range t.Upstreams {
+	for _, name := range g.Upstreams {
 		u := costs.Upstreams[name]
 		if u == nil {
-			return quota.BadInput("the token %s names the upstream %q, which the price book does not have; it has %s", t.Name, name, known(costs.Upstreams))
+			return quota.BadInput("the token %s names the upstream %q, which the price book does not have; it has %s", t.Name(), name, known(costs.Upstreams))
 		}
 		for method := range u.Methods {
 			methods[method] = true
@@ -59,9 +49,9 @@ func (t *Token) check(costs *quota.Book) error {
 		for _, account := range u.Accounts {
 			accounts[account] = true
 		}
-		accounts[anyAccount] = true
+		accounts[access.AnyAccount] = true
 		if u.AnyAccount {
-			for _, account := range t.Accounts {
+			for _, account := range g.Accounts {
 				accounts[account] = true
 			}
 		}
@@ -70,10 +60,10 @@ func (t *Token) check(costs *quota.Book) error {
 		what  string
 		names []string
 		known map[string]bool
-	}{{"method", t.Methods, methods}, {"class", t.Classes, classes}, {"account", t.Accounts, accounts}} {
+	}{{"method", g.Methods, methods}, {"class", g.Classes, classes}, {"account", g.Accounts, accounts}} {
 		for _, name := range named.names {
 			if !named.known[name] {
-				return quota.BadInput("the token %s names the %s %q, which its upstreams do not have; they have %s", t.Name, named.what, name, known(named.known))
+				return quota.BadInput("the token %s names the %s %q, which its upstreams do not have; they have %s", t.Name(), named.what, name, known(named.known))
 			}
 		}
 	}
@@ -84,19 +74,16 @@ func known[V any](all map[string]V) string {
 	return strings.Join(slices.Sorted(maps.Keys(all)), ", ")
 }
 
-const anyAccount = access.AnyAccount
-
-func (t *Token) may(c *call) error {
-	deny := func(what, name string) error {
-		return refusef(http.StatusForbidden, "no_right", "the token %s may not use the %s %.80q", t.Name, what, name)
-	}
-	switch what, name := t.Forbids(c.labels.Class, c.account()); {
-	case !slices.Contains(t.Upstreams, c.upstream.Name):
-		return deny("upstream", c.upstream.Name)
-	case len(t.Methods) > 0 && !slices.Contains(t.Methods, c.method()):
-		return deny("method", calledMethod(c))
+// mayBe returns an error if the token may not make the call.
+func (c *call) mayBe() error {
+	g := c.token.Grant()
+	switch what, name := g.Forbids(c.labels.Class, c.account()); {
+	case !slices.Contains(g.Upstreams, c.upstream.Name):
+		return c.token.Deny("upstream", c.upstream.Name)
+	case len(g.Methods) > 0 && !slices.Contains(g.Methods, c.method()):
+		return c.token.Deny("method", calledMethod(c))
 	case what != "":
-		return deny(what, name)
+		return c.token.Deny(what, name)
 	}
 	return nil
 }
@@ -122,24 +109,14 @@ func (c *call) account() string {
 	return cmp.Or(c.labels.Account, named, quota.DefaultAccount)
 }
 
-// job returns the label of a call's job: it begins with the name of the token.
-func (t *Token) job(named string) string {
-	if named == "" {
-		return t.Name
-	}
-	return t.Name + "/" + named
-}
-
 var errNoToken = refusef(http.StatusUnauthorized, "no_token", "send a token of this proxy where the SDK puts its API key; to make one: ingestor token new")
 
 // present returns the token that a request has, or nil. It may be wherever an SDK puts its
 // key. If the program's own key is passed on, the token has a header of its own.
-func (h *Handler) present(c *call) *Token {
+func (h *Handler) present(c *call) *access.Token {
 	for _, text := range c.presented() {
-		for _, t := range *h.tokens.Load() {
-			if t.Is(text) {
-				return t
-			}
+		if t := access.Find(*h.tokens.Load(), text); t != nil {
+			return t
 		}
 	}
 	return nil
@@ -197,6 +174,3 @@ func texts(value string) []string {
 // also where the upstream reads no key: a path without an upstream may have it in the place
 // of another one.
 func (c *call) isToken(value string) bool { return slices.ContainsFunc(texts(value), c.token.Is) }
-
-// String names a token, without its text.
-func (t *Token) String() string { return fmt.Sprintf("token %s", t.Name) }

@@ -44,7 +44,7 @@ func (c *call) upload(host, path, query string) string {
 func (h *Handler) signature(c *call, upload string, until int64) string {
 	end := strconv.FormatInt(until, 10)
 	mac := hmac.New(sha256.New, h.set.UploadKey)
-	_, _ = io.WriteString(mac, c.token.Name+"\n"+end+"\n"+upload) // it never fails
+	_, _ = io.WriteString(mac, c.token.Name()+"\n"+end+"\n"+upload) // it never fails
 	return end + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 

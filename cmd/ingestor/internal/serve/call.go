@@ -41,23 +41,7 @@ const (
 func CallCommand(a *session.Session) *cobra.Command {
 	var f callFlags
 	cmd := &cobra.Command{
-		Use:   "call METHOD [NAME=VALUE...]",
-		Short: "Make one metered call, and show what it cost",
-		Long: `Make one call of an upstream, and write its answer to standard output. The call is
-metered like any other. What it cost goes to standard error.
-
-METHOD is a method of the price book, or UPSTREAM/METHOD if several upstreams have it. A
-NAME of its route takes the VALUE as a part of the path. All others are parameters of the
-query. --data is the body.
-
-The call has the class manual if the price book has it, which may use the headroom: that is
-what headroom is for. In the spend, its job is call.
-
-Exit codes: 0 done; 75 the units are missing; 77 credential; 69 the ledger or the upstream
-is down; 1 the upstream answered with an error.`,
-		Example: `  ingestor call videos.list part=id id=dQw4w9WgXcQ
-  ingestor call videos.list part=snippet chart=mostPopular regionCode=DE --class manual --wait 1m
-  ingestor call messages.create --costs builtin/anthropic --data body.json`,
+		Use: "call METHOD [NAME=VALUE...]",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return console.Usage("%s needs a method\nTo list all methods: ingestor costs show", cmd.CommandPath())
@@ -158,7 +142,8 @@ func (f *callFlags) checkKey(keys map[string]meter.KeySource, u *book.Upstream) 
 // showAnswer writes an answer to standard output while it comes, whatever its size. It may
 // repeat the key, which is left out.
 func showAnswer(a *session.Session, resp *http.Response, key string) error {
-	_, err := io.Copy(a.Stdout, proxy.Hide(resp, key))
+	proxy.Hide(resp, key)
+	_, err := io.Copy(a.Stdout, resp.Body)
 	var unwritten *os.PathError
 	if err != nil && !errors.As(err, &unwritten) {
 		err = &console.Exit{Code: console.ExitDown, Err: fmt.Errorf("the answer broke off: %w", err)}

@@ -33,40 +33,7 @@ type execFlags struct {
 func ExecCommand(a *session.Session) *cobra.Command {
 	var f execFlags
 	cmd := &cobra.Command{
-		Use:   "exec --job NAME -- COMMAND [ARGS...]",
-		Short: "Run a program whose calls are metered, and stop it when the quota is used up",
-		Long: `Run a program that cannot be changed, such as a Singer tap or a shell script, with a proxy
-of its own. These variables tell it where to call:
-
-  HEADROOM_PROXY   the address of the proxy; /UPSTREAM follows, as in HEADROOM_PROXY/youtube
-  HEADROOM_TOKEN   the token that the program sends in place of the API key
-  HEADROOM_STATE   the file of --state
-
-For each upstream whose SDKs read variables of their own, these are set, too: OPENAI_BASE_URL
-to the address, and OPENAI_API_KEY to the token. The program does not get the API keys, nor
-PGPASSWORD and other secrets, unless --pass-env names them.
-
-The program has the lock of the job: it does not run twice at once, nor beside a job of
-that name. Its calls have the job's name in the spend.
-
-With --state, the last STATE message of the program's output is kept in a file, which is
-replaced atomically and begins as {}. Its output is passed on line by line, without an
-incomplete last line. A target's bare states are kept, too.
-
-If a call is refused because the quota or --budget is used up, the program finishes by
-itself. With --on-refusal stop, it gets SIGTERM, and SIGKILL after --grace. Either way the
-exit code is 75, and the time at which it can resume is shown. A program that ends well after
-later calls were answered is done. --until-done waits until the time comes and runs the
-program again, until it ends without a refusal.
-
-A job of kind command in the configuration does the same by cron, with ingestor run.
-
-Exit codes: 0 done; 75 deferred (the quota is used up, the deadline has passed, another
-process has the job, or a signal stopped it); 1 the program failed; 64 usage;
-78 configuration; 69 the ledger is down.`,
-		Example: `  ingestor exec --job tap -- sh -c 'exec tap --url "$HEADROOM_PROXY/youtube" --key "$HEADROOM_TOKEN"'
-  ingestor exec --job tap --state tap.json --budget 2000 --deadline 30m -- ./tap.sh
-  ingestor exec --job nightly --on-refusal stop --grace 30s --until-done -- python3 extract.py`,
+		Use: "exec --job NAME -- COMMAND [ARGS...]",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return console.Usage("%s needs a command after --\nFor help: %[1]s --help", cmd.CommandPath())
@@ -225,22 +192,7 @@ type mcpFlags struct {
 func MCPCommand(a *session.Session) *cobra.Command {
 	var f mcpFlags
 	cmd := &cobra.Command{
-		Use:   "mcp --budget NUMBER",
-		Short: "Serve tools for agents over standard input and output",
-		Long: `Serve the tools reserve, settle, quota and plan in the Model Context Protocol, over standard
-input and output. An agent host starts this program, once for each session. docs/mcp.md has
-its configuration.
-
-The agent reserves units before each call of a metered API, and settles the call if it cost
-something else. --budget bounds what the session spends, of all pools together. The agent
-cannot change the labels of its calls, and it gets no API key.
-
-The session ends when the host hangs up. Calls that wait for units end then. What was
-reserved and not settled counts as spent.
-
-Exit codes: 0 the session has ended; 64 usage; 78 configuration; 69 the ledger is down.`,
-		Example: `  ingestor mcp --budget 500
-  ingestor mcp --budget 500 --job researcher --class backfill --upstream youtube --wait 30s`,
+		Use:  "mcp --budget NUMBER",
 		Args: console.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.WithMeter(cmd, console.ExitDone, f.check, func(ctx context.Context, _ *settings.Settings, l *quota.Ledger, _ *console.Closers) error {

@@ -26,48 +26,7 @@ import (
 func ProxyCommand(a *session.Session) *cobra.Command {
 	var keep recording
 	cmd := &cobra.Command{
-		Use:   "proxy",
-		Short: "Meter the calls of programs that cannot be changed",
-		Long: `Meter the calls of programs in any language. A program sets the base URL of its SDK, and
-nothing else: http://127.0.0.1:8090/youtube, or /github, or any upstream of the price
-book. The proxy reserves the units of each call in the ledger, adds the API key, and sends
-the call to the upstream. A refusal is an answer with status 429 and Retry-After, in the
-form of the upstream's own errors.
-
-A program sends a token of the proxy where its SDK puts the API key. The configuration says
-what each token may call:
-
-  tokens:
-    etl:
-      file: etl.token
-      calls: {upstreams: [youtube], methods: [videos.list], classes: [backfill], budget: 2000}
-
-The key of YouTube comes from YOUTUBE_API_KEY or key_file. Those of other upstreams are
-files that hold the whole value of the header:
-
-  keys:
-    github: {file: github.key}
-
-The headers Headroom-Job, Headroom-Region, Headroom-Class and Headroom-Account label a call.
-Headroom-Wait says how long it may wait for its units, such as 90s. /UPSTREAM@HOST calls
-another host of the upstream.
-
-The body of a refusal, and the header Headroom-Refused, say what to do: see docs/proxy.md.
---probe-listen answers /livez, /readyz and /metrics.
-
---record writes a line of JSON for each call that was answered, from which ingestor costs
-draft makes a price book. It leaves out keys, cookies, bodies, queries and what may name a
-person: see docs/drafts.md.
-
-The proxy listens only on this machine by default. Other interfaces need TLS, and the names
-that programs use, with --hosts. With proxy_listen in the configuration, ingestor serve runs
-the proxy, too.
-
-` + session.OnHangup,
-		Example: `  ingestor token new etl.token; ingestor proxy
-  ingestor proxy --proxy-listen 127.0.0.1:0 --proxy-wait 30s
-  ingestor proxy --record calls.jsonl
-  curl -H "X-Goog-Api-Key: $(cat etl.token)" "http://127.0.0.1:8090/youtube/youtube/v3/videos?part=id&id=abc"`,
+		Use:  "proxy",
 		Args: console.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runProxy(a, cmd, &keep) },
 	}

@@ -41,39 +41,7 @@ import (
 
 func Command(a *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "serve",
-		Short: "Serve the fetched data and the state of the quota over HTTP",
-		Long: `Serve the fetched data and the state of the quota over HTTP. Requests never reach the
-upstream and spend no units. The server reports on all processes that share the ledger
-and the catalog. It runs no jobs: that is for ingestor run.
-
-Pages for people are at /: whether the next run can start, the pools, the regions, the
-runs, charts and a search. Programs use /api/v1/, which /api/v1/openapi.json describes. A
-client may make 60 requests a minute, unless the families client and client_search (and
-so on, by route) of the price book say otherwise.
-
-Programs in any language can reserve units on the ledger with POST /v1/reserve,
-/v1/settle, /v1/release and /v1/refused, and GET /v1/pools. These routes exist only if there is a
-token: for each program under tokens in the configuration, or one for all in
-INGESTOR_TOKEN or in the file named by --token-file. To make one: ingestor token new.
-
-Envoy, Istio and gateways ask the same ledger over gRPC, with Envoy's rate limit service:
---envoy-listen. The descriptors of the price book say which limits they mean. Calls need a
-token of a program, in the metadata authorization.
-
-River's own pages show every row of a fleet's queues. They are behind a token with the
-right operate if river_ui names River's program: --river-listen.
-
-Probes may have an address of their own, which no client can crowd: --probe-listen.
-
-The server listens only on this machine by default. Other interfaces need TLS, a proxy
-named by --trusted-proxies, or --insecure. A proxy needs --hosts, too: the names that it is
-asked for. Browsers protect plain HTTP less: see docs/http-api.md.
-
-` + session.OnHangup,
-		Example: `  ingestor serve
-  ingestor token new token; ingestor serve --token-file token
-  ingestor serve --listen :8443 --tls-cert cert.pem --tls-key key.pem`,
+		Use:  "serve",
 		Args: console.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return serveAPI(a, cmd)
@@ -441,13 +409,9 @@ const probeWithin = 4 * time.Second
 
 func ProbeCommand(a *session.Session) *cobra.Command {
 	return &cobra.Command{
-		Use:   "probe URL",
-		Short: "Ask a server whether it is ready",
-		Long: `Ask ingestor serve whether it is ready, for health checks of containers that hold no other
-program. Exit code 69 means that it is not, or does not answer.`,
-		Example: `  ingestor probe http://127.0.0.1:8080/readyz`,
-		Args:    console.Takes(1, 1, "the address to ask, as http://127.0.0.1:8080/readyz"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return probe(cmd.Context(), args[0]) },
+		Use:  "probe URL",
+		Args: console.Takes(1, 1, "the address to ask, as http://127.0.0.1:8080/readyz"),
+		RunE: func(cmd *cobra.Command, args []string) error { return probe(cmd.Context(), args[0]) },
 	}
 }
 

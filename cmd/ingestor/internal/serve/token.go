@@ -19,26 +19,13 @@ import (
 
 func TokenCommand(a *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "token",
-		Short: "Make a token for a program that reserves over HTTP",
-		Long: `Make a token for a program that reserves over HTTP. Each program should have its own,
-which the configuration names:
-
-  tokens:
-    etl: {file: etl.token, rights: [reserve, read]}
-
-The jobs of that program are then etl, or etl/ and the job that it names, in the spend.`,
-		Example: `  ingestor token new etl.token`,
-		Args:    console.Known,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:  "token",
+		Args: console.Known,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(&cobra.Command{
-		Use:   "new [FILE]",
-		Short: "Make a token, and write it to a new file",
-		Long: `Make a random token of 64 characters. It is written to a new file that only you can
-read, or without a file to standard output.`,
-		Example: `  ingestor token new etl.token`,
-		Args:    console.Takes(0, 1, "the file to write, or nothing"),
+		Use:  "new [FILE]",
+		Args: console.Takes(0, 1, "the file to write, or nothing"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			var secret [32]byte
 			_, _ = rand.Read(secret[:]) // it never fails

@@ -218,13 +218,8 @@ type AnyCatalog interface {
 	view.Catalog
 	Path() string
 
-	// The positions of jobs.
-	Cursors(ctx context.Context, job string) ([]catalog.Cursor, error)
-	Reset(ctx context.Context, job, work string) error
-
-	// Which ledger runs are charged to, and what they have spent.
+	// ChargeTo notes which ledger runs are charged to.
 	ChargeTo(ctx context.Context, address string, forget bool) (since time.Time, err error)
-	Spent(ctx context.Context, since time.Time) (map[string]int64, error)
 
 	// Damage.
 	Check(ctx context.Context) (problems []string, err error)

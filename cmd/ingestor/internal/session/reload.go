@@ -30,14 +30,6 @@ func Mark(what, print string) string {
 	return what + " " + print
 }
 
-// OnHangup is the help text about SIGHUP, for commands that keep running.
-const OnHangup = `SIGHUP reloads the price book and the configuration, with the same flags and
-environment. An invalid file is rejected and logged with its place, and the old settings
-stay in force. The same happens to changes that need a restart: the addresses of ledger,
-catalog and endpoint, the log, where a server listens, and which keys a proxy has. Calls
-and runs are not interrupted. A run that has started keeps its settings and uses the new
-prices.`
-
 // Hangups receives SIGHUP, which asks to reload the settings. Signals that arrive during a
 // reload count as one.
 type Hangups chan os.Signal

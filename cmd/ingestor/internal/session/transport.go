@@ -1,8 +1,6 @@
 package session
 
 import (
-	"bytes"
-	"errors"
 	"io"
 	"log"
 	"log/slog"
@@ -78,23 +76,14 @@ const maxErrorBody = 1 << 20
 
 func (d *discreet) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := d.base.RoundTrip(req)
-	key := req.Header.Get(d.header)
-	if err != nil || key == "" || resp.StatusCode < http.StatusMultipleChoices {
-		return resp, err
+	if key := req.Header.Get(d.header); err == nil && key != "" && resp.StatusCode >= http.StatusMultipleChoices {
+		proxy.Hide(resp, key)
+		resp.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(resp.Body, maxErrorBody), resp.Body}
 	}
-	hide := strings.NewReplacer(key, "[key]", url.QueryEscape(key), "[key]")
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-	if err := errors.Join(err, resp.Body.Close()); err != nil {
-		return nil, err
-	}
-	body = []byte(hide.Replace(string(body)))
-	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	for _, values := range resp.Header {
-		for i := range values {
-			values[i] = hide.Replace(values[i])
-		}
-	}
-	return resp, nil
+	return resp, err
 }
 
 // standardLog writes the lines of Go's standard logger to the log, without the texts that

@@ -33,9 +33,23 @@ func (s *Settings) parse() error {
 	if jobs := s.tree.Get("jobs"); jobs != nil && unset(jobs.Value) {
 		return s.fault(jobs.At, "there is no job; without this line, the built-in jobs run")
 	}
-	said, err := s.value(s.tree, "", reflect.StructField{Type: reflect.TypeFor[Settings]()})
-	s.Said, _ = said.(map[string]any)
-	return err
+	return s.take(s.tree, "", reflect.StructField{Type: reflect.TypeFor[Settings]()}, reflect.ValueOf(s).Elem())
+}
+
+// Says reports whether the file has a value at a path of keys.
+func (s *Settings) Says(path ...string) bool {
+	node := s.tree
+	for _, key := range path {
+		if unset(node) {
+			return false
+		}
+		next := node.Get(key)
+		if next == nil {
+			return false
+		}
+		node = next.Value
+	}
+	return !unset(node)
 }
 
 // unset reports whether there is no value.
@@ -62,29 +76,37 @@ func wanted(t reflect.Type) string {
 	return "this is of the wrong kind"
 }
 
-// value returns the value of a node, for viper: a map, a list, a text, a number, a duration,
-// or nil for a key without a value. Field says what is wanted.
-func (s *Settings) value(n *strictyaml.Node, key string, field reflect.StructField) (any, error) {
+// take sets a value to that of a node. A key without a value changes nothing. Field says what is
+// wanted.
+func (s *Settings) take(n *strictyaml.Node, key string, field reflect.StructField, to reflect.Value) error {
 	if unset(n) {
-		return nil, nil
+		return nil
 	}
 	switch t := field.Type; {
 	case t.Kind() == reflect.Map || t.Kind() == reflect.Struct:
 		if n.Kind == strictyaml.Mapping {
-			return s.mapping(n, t)
+			return s.takeMapping(n, to)
 		}
 	case t.Kind() == reflect.Slice:
 		if n.Kind == strictyaml.List {
-			return s.list(n, key, t)
+			to.Set(reflect.MakeSlice(t, len(n.Items), len(n.Items)))
+			for i, item := range n.Items {
+				if err := s.take(item, key, reflect.StructField{Type: t.Elem()}, to.Index(i)); err != nil {
+					return err
+				}
+			}
+			return nil
 		}
 	case n.Kind != strictyaml.Mapping && n.Kind != strictyaml.List:
 		value, err := scan(n, t)
-		if err == nil && refusesZero(field) && reflect.ValueOf(value).IsZero() {
-			err = fmt.Errorf("%s: %w", key, errZero)
+		if err == nil {
+			if to.Set(reflect.ValueOf(value).Convert(t)); refusesZero(field) && to.IsZero() {
+				err = fmt.Errorf("%s: %w", key, errZero)
+			}
 		}
-		return value, s.at(n.At, err)
+		return s.at(n.At, err)
 	}
-	return nil, s.fault(n.At, wanted(field.Type))
+	return s.fault(n.At, wanted(field.Type))
 }
 
 // scan returns the value of a scalar. A text stays as it is written, also 007 and true.
@@ -94,7 +116,7 @@ func scan(n *strictyaml.Node, t reflect.Type) (any, error) {
 	case t.Kind() == reflect.String,
 		n.Kind == strictyaml.Text && duration,
 		n.Kind == strictyaml.Flag && t.Kind() == reflect.Bool:
-		return FromText(nil, t, n.Text)
+		return FromText(t, n.Text)
 	case n.Kind == strictyaml.Number && (t.Kind() == reflect.Int || t.Kind() == reflect.Int64 && !duration):
 		if whole, err := strconv.ParseInt(n.Text, 0, 64); err == nil { // YAML has 0x10, too
 			return whole, nil
@@ -103,40 +125,34 @@ func scan(n *strictyaml.Node, t reflect.Type) (any, error) {
 	return nil, errors.New(wanted(t))
 }
 
-func (s *Settings) list(n *strictyaml.Node, key string, t reflect.Type) (any, error) {
-	all := []any{}
-	for _, item := range n.Items {
-		value, err := s.value(item, key, reflect.StructField{Type: t.Elem()})
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, value)
+// takeMapping takes the values of a mapping into a struct, or into a map of structs, whose entries
+// may not be empty.
+func (s *Settings) takeMapping(n *strictyaml.Node, to reflect.Value) error {
+	t := to.Type()
+	if t.Kind() == reflect.Map {
+		to.Set(reflect.MakeMap(t))
 	}
-	return all, nil
-}
-
-// mapping returns the values of a mapping, for a struct or for a map of structs.
-func (s *Settings) mapping(n *strictyaml.Node, t reflect.Type) (any, error) {
-	all := map[string]any{}
 	for _, e := range n.Entries {
-		field, known := fieldOf(t, e.Key)
-		if !known {
-			return nil, s.fault(e.At, unknownField(t, e.Key))
-		}
-		value, err := s.value(e.Value, e.Key, field)
-		if err != nil {
-			return nil, err
-		}
-		if more, is := value.(map[string]any); value == nil || is && len(more) == 0 {
-			if t.Kind() == reflect.Map { // viper would leave it out
-				return nil, s.fault(e.At, wanted(field.Type))
+		if t.Kind() == reflect.Struct {
+			field, known := fieldOf(t, e.Key)
+			if !known {
+				return s.fault(e.At, unknownField(t, e.Key))
 			}
+			if err := s.take(e.Value, e.Key, field, to.FieldByIndex(field.Index)); err != nil {
+				return err
+			}
+			continue
 		}
-		if value != nil {
-			all[e.Key] = value
+		if unset(e.Value) || e.Value.Kind == strictyaml.Mapping && len(e.Value.Entries) == 0 {
+			return s.fault(e.At, wanted(t.Elem()))
 		}
+		one := reflect.New(t.Elem()).Elem()
+		if err := s.take(e.Value, e.Key, reflect.StructField{Type: t.Elem()}, one); err != nil {
+			return err
+		}
+		to.SetMapIndex(reflect.ValueOf(e.Key), one)
 	}
-	return all, nil
+	return nil
 }
 
 // unknownField says that a struct has no field of this name, and which one was probably meant.
@@ -155,9 +171,6 @@ func unknownField(t reflect.Type, key string) string {
 }
 
 func fieldOf(t reflect.Type, key string) (reflect.StructField, bool) {
-	if t.Kind() == reflect.Map {
-		return reflect.StructField{Type: t.Elem()}, true
-	}
 	for _, f := range reflect.VisibleFields(t) {
 		if f.IsExported() && !f.Anonymous && yamlName(f) == key && key != "-" {
 			return f, true

@@ -102,9 +102,9 @@ func (s *Settings) CallerTokens(warn func(string)) (all []*access.Token, err err
 	text := os.Getenv(TokenVariable)
 	switch {
 	case text != "":
-		all, err = addToken(all, TokenVariable, "", text, nil)
+		all, err = addToken(all, TokenVariable, "", text, nil, nil)
 	case s.TokenFile != "":
-		all, err = readToken(all, "token_file", "", s.TokenFile, nil, warn)
+		all, err = readToken(all, "token_file", "", s.TokenFile, nil, nil, warn)
 	}
 	if err != nil {
 		return nil, err
@@ -114,16 +114,14 @@ func (s *Settings) CallerTokens(warn func(string)) (all []*access.Token, err err
 		if s.Tokens[name].OnlyCalls() {
 			continue
 		}
-		if all, err = readToken(all, "tokens."+name, name, s.Tokens[name].File, s.Tokens[name].Rights, warn); err != nil {
+		if all, err = readToken(all, "tokens."+name, name, s.Tokens[name].File, s.Tokens[name].Rights, grants[name], warn); err != nil {
 			return nil, err
 		}
-		last := &all[len(all)-1]
-		*last = (*last).Bound(grants[name])
 	}
 	return all, nil
 }
 
-func readToken(all []*access.Token, setting, name, path string, rights []access.Right, warn func(string)) ([]*access.Token, error) {
+func readToken(all []*access.Token, setting, name, path string, rights []access.Right, grant *access.Grant, warn func(string)) ([]*access.Token, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, console.Config(fmt.Errorf("%s: there is no %s\nTo create one: ingestor token new FILE", setting, path))
@@ -134,12 +132,12 @@ func readToken(all []*access.Token, setting, name, path string, rights []access.
 	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
 		warn(fmt.Sprintf("other users can read %s\nTo prevent that: chmod 600 %[1]s", path))
 	}
-	return addToken(all, setting+": "+path, name, string(text), rights)
+	return addToken(all, setting+": "+path, name, string(text), rights, grant)
 }
 
 // addToken adds a token after checking it. White space around it is ignored. Without
 // rights it has all.
-func addToken(all []*access.Token, from, name, text string, rights []access.Right) ([]*access.Token, error) {
+func addToken(all []*access.Token, from, name, text string, rights []access.Right, grant *access.Grant) ([]*access.Token, error) {
 	if len(rights) == 0 {
 		rights = access.Rights
 	}
@@ -150,5 +148,5 @@ func addToken(all []*access.Token, from, name, text string, rights []access.Righ
 	if slices.ContainsFunc(all, token.Same) {
 		return nil, console.Config(fmt.Errorf("%s: another caller has the same token; each needs its own: ingestor token new FILE", from))
 	}
-	return append(all, token), nil
+	return append(all, token.Bound(grant)), nil
 }

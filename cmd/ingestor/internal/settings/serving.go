@@ -13,12 +13,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headroom-quota/headroom"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/access"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/proxy"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web"
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/internal/pattern"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
 
@@ -208,22 +210,19 @@ func (s *Settings) AllKeys() (map[string]meter.KeySource, error) {
 }
 
 // ProxyTokens returns the tokens of the programs that may call through the proxy.
-func (s *Settings) ProxyTokens(warn func(string)) (all []*proxy.Token, err error) {
-	var known []*access.Token
+func (s *Settings) ProxyTokens(warn func(string)) (all []*access.Token, err error) {
 	for _, name := range slices.Sorted(maps.Keys(s.Tokens)) {
 		c := s.Tokens[name]
 		if !c.Calls.Given() {
 			continue
 		}
-		if known, err = readToken(known, "tokens."+name, name, c.File, nil, warn); err != nil {
+		if all, err = readToken(all, "tokens."+name, name, c.File, nil, &c.Calls, warn); err != nil {
 			return nil, err
 		}
-		t := &proxy.Token{Token: known[len(known)-1], Name: name, Grant: c.Calls}
-		if what, value := t.Forbids(s.ProxyClass, s.ProxyAccount); what == "class" || what != "" && s.ProxyAccount != "" {
+		if what, value := c.Calls.Forbids(s.ProxyClass, s.ProxyAccount); what == "class" || what != "" && s.ProxyAccount != "" {
 			warn(fmt.Sprintf("the token %s may not use the %s %q of proxy_%[2]s, so its calls without a header Headroom-%[4]s are refused; "+
 				"add it to tokens.%[1]s.calls", name, what, value, strings.ToUpper(what[:1])+what[1:]))
 		}
-		all = append(all, t)
 	}
 	if len(all) == 0 {
 		return nil, console.Config(errors.New("no program may call through the proxy\nMake a token, and say what it may call:\n" +
@@ -234,7 +233,7 @@ func (s *Settings) ProxyTokens(warn func(string)) (all []*proxy.Token, err error
 
 // Proxied returns the tokens of the programs that may call through the proxy, and the keys of the
 // upstreams. It returns an error if they do not fit each other or the price book.
-func (s *Settings) Proxied(warn func(string)) (tokens []*proxy.Token, keys map[string]meter.KeySource, err error) {
+func (s *Settings) Proxied(warn func(string)) (tokens []*access.Token, keys map[string]meter.KeySource, err error) {
 	if keys, err = s.AllKeys(); err != nil {
 		return nil, nil, err
 	}
@@ -248,13 +247,81 @@ func (s *Settings) Proxied(warn func(string)) (tokens []*proxy.Token, keys map[s
 }
 
 // NeedKeys returns an error if a token may call an upstream whose key is missing.
-func (s *Settings) NeedKeys(tokens []*proxy.Token, keys map[string]meter.KeySource) error {
+func (s *Settings) NeedKeys(tokens []*access.Token, keys map[string]meter.KeySource) error {
 	names := slices.Collect(maps.Keys(keys))
 	for _, t := range tokens {
-		for _, upstream := range proxy.WithoutKey(s.Book, names, t.Upstreams) {
+		for _, upstream := range proxy.WithoutKey(s.Book, names, t.Grant().Upstreams) {
 			return &console.Exit{Code: console.ExitCredential, Err: fmt.Errorf("the token %s may call %s, but there is no key for it\n"+
-				"Save the key in a file that only you can read, and name it:\n  keys: {%[2]s: {file: %[2]s.key}}", t.Name, upstream)}
+				"Save the key in a file that only you can read, and name it:\n  keys: {%[2]s: {file: %[2]s.key}}", t.Name(), upstream)}
 		}
 	}
 	return nil
+}
+
+// Reconciling are the settings about Google's own count. The name is exported because the
+// decoders want that of an embedded type.
+type Reconciling struct {
+	GoogleProject      string        `yaml:"google_project,omitempty" restart:"yes" flag:"'id' of the Google project whose units are counted" doc:"The Google project of the API key, for ingestor reconcile and watch. Empty is the project of the credentials."`
+	GoogleCredentials  string        `yaml:"google_credentials,omitempty" restart:"yes" flag:"'file' of the service account that may read Google's own count" doc:"A file with the key of a service account that has the role roles/monitoring.viewer. Empty means the default credentials of the environment."`
+	Watch              bool          `yaml:"watch,omitempty" restart:"yes" flag:"compare the ledger with Google's own count every few minutes" doc:"Compare the ledger with Google's own count every few minutes in ingestor run and serve, and record the units of others."`
+	WatchEvery         time.Duration `yaml:"watch_every,omitempty" restart:"yes" zero:"no" doc:"How often watch asks for Google's own count."`
+	AdoptLimits        bool          `yaml:"adopt_limits,omitempty" restart:"yes" flag:"use the limits that Google reports, also those above the price book" doc:"Use the limits of a day that Google reports in place of the quotas of the price book, also larger ones. Without it they are shown only."`
+	MonitoringEndpoint string        `yaml:"monitoring_endpoint,omitempty" restart:"yes" doc:"Another address of Cloud Monitoring, such as that of a proxy."`
+}
+
+// watchEvery is how often Google's own count is read. It comes about seven minutes late.
+const watchEvery = 3 * time.Minute
+
+// checkWatch checks the settings about Google's own count.
+func (s *Settings) checkWatch() (faults faults) {
+	if s.WatchEvery < time.Minute || s.WatchEvery > 12*time.Hour {
+		faults.add("watch_every", "it must be 1m to 12h: Google counts by the minute")
+	}
+	return faults
+}
+
+// learnLimits makes the price book adopt larger limits, too, if the settings say so.
+func (s *Settings) learnLimits() {
+	u := s.Book.Upstreams[Metered]
+	if u == nil {
+		return
+	}
+	nameMetrics(u)
+	for _, pool := range u.Pools {
+		if pool.Metric != "" && s.AdoptLimits {
+			pool.LearnLimit = true
+		}
+	}
+}
+
+// nameMetrics gives the pools of a price book that names no metrics those of the built-in
+// book: earlier books have none.
+func nameMetrics(u *book.Upstream) {
+	for _, pool := range u.Pools {
+		if pool.Metric != "" {
+			return
+		}
+	}
+	builtin, err := headroom.Load("")
+	if err != nil { // a test reads it
+		return
+	}
+	for name, pool := range u.Pools {
+		if known := builtin.Upstreams[Metered].Pools[name]; known != nil {
+			pool.Metric = known.Metric
+		}
+	}
+}
+
+// CountsUnits reports whether the settings say how to read Google's own count.
+func (s *Settings) CountsUnits() bool {
+	if s.Watch || s.GoogleProject != "" || s.GoogleCredentials != "" {
+		return true
+	}
+	for _, own := range s.Accounts {
+		if own.Project != "" {
+			return true
+		}
+	}
+	return false
 }

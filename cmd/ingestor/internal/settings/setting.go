@@ -129,7 +129,7 @@ func (s *Settings) Source(key string) string {
 			return set.Variable()
 		}
 	}
-	if _, said := s.Said[key]; said {
+	if s.Says(key) {
 		return FromFile
 	}
 	return FromDefault

@@ -18,7 +18,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-viper/mapstructure/v2"
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
 
@@ -62,15 +61,14 @@ type Settings struct {
 	LogFormat string `yaml:"log_format,omitempty" restart:"yes" flag:"log 'format': text, json or auto" words:"auto|text|json" doc:"The format of the log. auto is text on a terminal and json elsewhere."`
 	LogLevel  string `yaml:"log_level,omitempty" restart:"yes" flag:"log 'level': debug, info, warn or error" words:"debug|info|warn|error" doc:"The lowest level that is logged."`
 
-	Serving       `yaml:",inline" mapstructure:",squash"`
-	Proxying      `yaml:",inline" mapstructure:",squash"`
-	Reconciling   `yaml:",inline" mapstructure:",squash"`
-	ingest.Config `yaml:",inline" mapstructure:",squash"`
+	Serving       `yaml:",inline"`
+	Proxying      `yaml:",inline"`
+	Reconciling   `yaml:",inline"`
+	ingest.Config `yaml:",inline"`
 
 	File  string           `yaml:"-"` // that was read; empty: none
 	Text  []byte           `yaml:"-"` // of the file
 	tree  *strictyaml.Node // of the text; nil: there is no file
-	Said  map[string]any   `yaml:"-"` // what the file says
 	Flags *pflag.FlagSet   `yaml:"-"` // of the command
 	Book  *quota.Book      `yaml:"-"` // the price book
 	State string           `yaml:"-"` // the folder for what is kept between runs
@@ -112,28 +110,14 @@ func Load(path string, flags *pflag.FlagSet) (*Settings, error) {
 	if err := s.read(path); err != nil {
 		return nil, console.Config(err)
 	}
-	if err := errors.Join(unknownVariables(), s.placed(s.badNames())); err != nil {
+	if err := unknownVariables(); err != nil {
 		return nil, console.Config(err)
 	}
-	v := viper.New()
-	defaults := DefaultSettings(state)
-	for _, set := range AllSettings {
-		v.SetDefault(set.Key, set.Value(defaults))
-		v.MustBindEnv(set.Key, set.Variable())
-		if f := flags.Lookup(set.Flag()); f != nil && set.Usage != "" { // regions has a --max-age of its own
-			if err := v.BindPFlag(set.Key, f); err != nil {
-				return nil, err
-			}
-		}
+	if !s.Says("jobs") {
+		s.Jobs = defaultJobs()
 	}
-	if _, said := s.Said["jobs"]; !said {
-		v.SetDefault("jobs", defaultJobs())
-	}
-	if err := v.MergeConfigMap(s.Said); err != nil {
-		return nil, console.Config(err)
-	}
-	if err := v.UnmarshalExact(s, viper.DecodeHook(mapstructure.DecodeHookFuncType(FromText)), tagged); err != nil {
-		return nil, s.misread(err)
+	if err := s.placed(s.choose()); err != nil {
+		return nil, err
 	}
 	if err := s.absolute(); err != nil {
 		return nil, console.Config(err)
@@ -141,11 +125,36 @@ func Load(path string, flags *pflag.FlagSet) (*Settings, error) {
 	return s, s.Check()
 }
 
-// tagged makes the decoder take the names of settings from the tag yaml.
-func tagged(c *mapstructure.DecoderConfig) { c.TagName = "yaml"; c.Squash = true }
+// choose sets each setting to what its first source says.
+func (s *Settings) choose() (faults faults) {
+	v, file, defaults := viper.New(), map[string]any{}, DefaultSettings(s.State)
+	for _, set := range AllSettings {
+		v.SetDefault(set.Key, set.Value(defaults))
+		v.MustBindEnv(set.Key, set.Variable())
+		if f := s.Flags.Lookup(set.Flag()); f != nil && set.Usage != "" { // regions has a --max-age of its own
+			_ = v.BindPFlag(set.Key, f) // it fails without a flag
+		}
+		if s.Says(set.Key) {
+			file[set.Key] = set.Value(s)
+		}
+	}
+	if err := v.MergeConfigMap(file); err != nil {
+		faults.add("", "%w", err)
+	}
+	for _, set := range AllSettings {
+		to := reflect.ValueOf(s).Elem().FieldByIndex(set.field)
+		value, err := FromText(to.Type(), v.Get(set.Key))
+		if err != nil {
+			faults.add(set.Key, "%w", err)
+			continue
+		}
+		to.Set(reflect.ValueOf(value).Convert(to.Type()))
+	}
+	return faults
+}
 
-// FromText reads the text of a variable, a flag or a default.
-func FromText(_, to reflect.Type, value any) (any, error) {
+// FromText reads the text of a variable or of a flag. Other values stay.
+func FromText(to reflect.Type, value any) (any, error) {
 	text, is := value.(string)
 	switch {
 	case !is:
@@ -181,23 +190,6 @@ func parseDuration(text string) (time.Duration, error) {
 		return 0, fmt.Errorf("%q is not a duration; write it with its unit, as 90s or 6h", text)
 	}
 	return d, nil
-}
-
-// misread says where each value stands that could not be decoded.
-func (s *Settings) misread(err error) error {
-	var several interface{ Unwrap() []error }
-	var one *mapstructure.DecodeError
-	switch {
-	case errors.As(err, &several):
-		var all []error
-		for _, err := range several.Unwrap() {
-			all = append(all, s.misread(err))
-		}
-		return console.Config(errors.Join(all...))
-	case errors.As(err, &one):
-		return console.Config(s.place(ingest.Fault{Path: one.Name(), Err: one.Unwrap()}))
-	}
-	return console.Config(err)
 }
 
 // read reads the file of settings. Without a path it reads ./ingestor.yaml, or the one in
@@ -247,8 +239,7 @@ func (s *Settings) Check() error {
 	}
 	s.learnLimits()
 	if s.Book.Upstreams[Metered] == nil { // this price book has no prices for the jobs that nobody wrote
-		said, _ := s.Said["jobs"].(map[string]any)
-		maps.DeleteFunc(s.Jobs, func(name string, _ ingest.Job) bool { return said[name] == nil })
+		maps.DeleteFunc(s.Jobs, func(name string, _ ingest.Job) bool { return !s.Says("jobs", name) })
 	}
 	return s.placed(s.checkAccounts())
 }
@@ -274,20 +265,6 @@ func (s *Settings) placed(faults faults) error {
 		}
 	}
 	return console.Config(errors.Join(all...))
-}
-
-// badNames refuses names of jobs and callers that viper would change: it converts them to lower case
-// and splits them at dots.
-func (s *Settings) badNames() (faults faults) {
-	for section, err := range map[string]error{"jobs": ingest.ErrJobName, "tokens": ErrCallerName, "keys": errKeyName, "notify": errTargetName} {
-		all, _ := s.Said[section].(map[string]any)
-		for _, name := range slices.Sorted(maps.Keys(all)) {
-			if name != strings.ToLower(name) || strings.Contains(name, ".") {
-				faults.add(section+"."+name, "%w", err)
-			}
-		}
-	}
-	return faults
 }
 
 // zeros refuses settings that are 0 and must not be.
@@ -384,9 +361,74 @@ func (s *Settings) checkAccounts() (faults faults) {
 }
 
 // defaultJobs are the jobs of a configuration without jobs.
-func defaultJobs() map[string]any {
-	return map[string]any{
-		"trending": map[string]any{"kind": "trending", "schedule": "15 * * * *", "jitter": "1m"},
-		"stats":    map[string]any{"kind": "stats", "schedule": "40 */6 * * *"},
+func defaultJobs() map[string]ingest.Job {
+	return map[string]ingest.Job{
+		"trending": {Kind: ingest.Trending, Cron: "15 * * * *", Jitter: time.Minute},
+		"stats":    {Kind: ingest.Stats, Cron: "40 */6 * * *"},
 	}
+}
+
+var errTargetName = errors.New("the name of a target has up to 40 lower-case letters, digits, - and _")
+
+// checkNotify checks the targets of notices, and the dead man's switch.
+func (s *Settings) checkNotify() (faults faults) {
+	for _, name := range slices.Sorted(maps.Keys(s.Notify)) {
+		path := "notify." + name
+		if !CallerName().MatchString(name) {
+			faults.add(path, "%w", errTargetName)
+		}
+		t := s.Notify[name]
+		found := t.Check()
+		for _, field := range slices.Sorted(maps.Keys(found)) {
+			faults.add(strings.TrimSuffix(path+"."+field, "."), "%w", found[field])
+		}
+	}
+	if err := notify.CheckPing(s.Ping); err != nil {
+		faults.add("ping", "%w", err)
+	}
+	return faults
+}
+
+// UpstreamsOf returns the upstreams that the program of a job may call.
+func (s *Settings) UpstreamsOf(j *ingest.Job) []string {
+	return s.known(j.Upstreams, "", "", func(string, string, ...any) {})
+}
+
+// known returns the named upstreams, or all of the price book. It reports what the price book
+// does not have.
+func (s *Settings) known(upstreams []string, account, class string, fault func(what, format string, args ...any)) []string {
+	all := s.Book.Metered()
+	if len(upstreams) == 0 {
+		upstreams = all
+	}
+	account = cmp.Or(account, quota.DefaultAccount)
+	hasAccount, hasClass := account == quota.DefaultAccount, class == ""
+	for _, name := range upstreams {
+		u := s.Book.Upstreams[name]
+		if u == nil {
+			fault("upstreams", "the price book has no upstream %q; it has %s", name, strings.Join(all, ", "))
+			return upstreams
+		}
+		_, has := u.Classes[class]
+		hasClass = hasClass || has
+		hasAccount = hasAccount || u.AnyAccount || slices.Contains(u.Accounts, account)
+	}
+	if !hasAccount {
+		fault("account", "none of %s has the account %q", strings.Join(upstreams, ", "), account)
+	}
+	if !hasClass {
+		fault("class", "none of %s has the class %q", strings.Join(upstreams, ", "), class)
+	}
+	return upstreams
+}
+
+// KnownFlags is known for the flags of a command, which it completes.
+func (s *Settings) KnownFlags(upstreams *[]string, account, class string) (err error) {
+	*upstreams = s.known(*upstreams, account, class, func(what, format string, args ...any) {
+		if what == "upstreams" {
+			what = "upstream"
+		}
+		err = errors.Join(err, console.Usage("--%s: %w", what, fmt.Errorf(format, args...)))
+	})
+	return err
 }

@@ -69,17 +69,7 @@ func unbilled(f *findings, u *book.Upstream) {
 func CheckCommand(a *session.Session) *cobra.Command {
 	var call bool
 	cmd := a.WithOutput(&cobra.Command{
-		Use:   "check",
-		Short: "Check configuration, price book, ledger, catalog and key",
-		Long: `Check the configuration, the price book, the ledger and its response time, the catalog
-and the API key, and report whether each works. If the settings name a Google project or
-its credentials, check also reads Google's own count. Check spends no units, unless --call
-is set: then it asks the upstream for one video.
-
-The exit code is that of the worst fault: 78 configuration, 77 credential, 69 ledger or
-upstream down, 75 no units left for --call. Warnings do not change it.`,
-		Example: `  ingestor check
-  ingestor check --call`,
+		Use:  "check",
 		Args: console.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return check(a, cmd, call)

@@ -56,7 +56,7 @@ func checkProxied(ctx context.Context, f *findings, s *settings.Settings) {
 		return
 	}
 	for _, t := range tokens {
-		f.ok("proxy", "the token %s may call %s", t.Name, s.Tokens[t.Name].Calls)
+		f.ok("proxy", "the token %s may call %s", t.Name(), t.Grant())
 	}
 }
 

@@ -23,20 +23,12 @@ import (
 
 func ConfigCommand(a *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "config",
-		Short: "Show the settings in force, or their schema",
-		Long:  `Without a subcommand, ingestor config does what ingestor config show does.`,
-		Example: `  ingestor config
-  ingestor config schema > ingestor.schema.json`,
+		Use:  "config",
 		Args: console.Known,
 	}
 	show := &cobra.Command{
-		Use:   "show",
-		Short: "Show the settings in force, and where each comes from",
-		Long: `Show every setting, its value, and its source: a flag, a variable, the file, or the
-default. Secrets are not shown.`,
-		Example: `  INGESTOR_WORKERS=8 ingestor config show`,
-		Args:    console.NoArgs,
+		Use:  "show",
+		Args: console.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := a.Settings(cmd.Flags())
 			if err != nil {
@@ -49,12 +41,8 @@ default. Secrets are not shown.`,
 	a.WithOutput(cmd)
 	cmd.RunE = show.RunE
 	cmd.AddCommand(show, &cobra.Command{
-		Use:   "schema",
-		Short: "Write the JSON Schema of ingestor.yaml, for editors",
-		Long: `Write the JSON Schema of ingestor.yaml to standard output. Editors use it to complete and
-check the file.`,
-		Example: `  ingestor config schema > ingestor.schema.json`,
-		Args:    console.NoArgs,
+		Use:  "schema",
+		Args: console.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			text, err := SettingsSchema()
 			if err != nil {
@@ -97,11 +85,10 @@ func showSettings(a *session.Session, s *settings.Settings) error {
 		}
 		all = append(all, SettingView{"tokens." + name, value, settings.FromFile})
 	}
-	jobs, _ := s.Said["jobs"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(s.Jobs)) {
 		j := s.Jobs[name]
 		from := settings.FromDefault
-		if _, said := jobs[name]; said {
+		if s.Says("jobs", name) {
 			from = settings.FromFile
 		}
 		value := fmt.Sprintf("%s, %s", j.Kind, j.Schedule())

@@ -31,14 +31,7 @@ func InitCommand(a *session.Session) *cobra.Command {
 	var dir string
 	var force bool
 	cmd := &cobra.Command{
-		Use:   "init",
-		Short: "Write ingestor.yaml, and show lines for cron and systemd",
-		Long: `Write a commented ingestor.yaml, and beside it ingestor.schema.json, with which editors
-complete and check it. Its schedule fits the quota of a new project. An existing
-ingestor.yaml is overwritten only with --force. Lines for cron and systemd go to
-standard output.`,
-		Example: `  ingestor init
-  ingestor init --dir /etc/ingestor`,
+		Use:  "init",
 		Args: console.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return initialise(a, dir, force)
@@ -132,11 +125,8 @@ func inUnit(path string) string {
 
 func VersionCommand(a *session.Session) *cobra.Command {
 	return a.WithOutput(&cobra.Command{
-		Use:     "version",
-		Short:   "Show which build this is",
-		Long:    `Show the version, the commit, and the Go release and platform of this program.`,
-		Example: `  ingestor version --output json`,
-		Args:    console.NoArgs,
+		Use:  "version",
+		Args: console.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			v := session.Build()
 			return a.Print(v, func(s *console.Sheet) {

@@ -52,23 +52,6 @@ func (s *Server) decision(right access.Right, h answer, parameters ...string) ht
 	}))
 }
 
-// otherMethods registers handlers for the same paths with other methods. Without the token
-// a caller does not learn which method is right.
-func (s *Server) otherMethods(mux *http.ServeMux) {
-	methods := map[string][]string{}
-	for _, r := range s.table() {
-		if method, path, _ := strings.Cut(r.pattern, " "); strings.HasPrefix(path, "/v1/") {
-			methods[path] = append(methods[path], method)
-		}
-	}
-	for path, allowed := range methods {
-		mux.Handle(path, routed{s.authenticated(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Allow", strings.Join(allowed, ", "))
-			s.fail(w, r, &problem.Problem{Status: http.StatusMethodNotAllowed})
-		}))})
-	}
-}
-
 // reserve takes the units of a call, or of each call of an array. A caller that hangs up
 // before the answer may have been charged: a grant counts as spent, and asking again with
 // the same id returns it.

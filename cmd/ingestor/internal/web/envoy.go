@@ -132,7 +132,7 @@ func (s *Server) callError(method string, err error) error {
 		code = codes.Internal
 	}
 	if p.Status >= http.StatusInternalServerError {
-		if due, skipped := s.complaints.Due(method); due {
+		if due, skipped := s.door.Due(method); due {
 			s.o.Log.Error("answer a gRPC call", "method", method, "code", code, "skipped", skipped, "error", err)
 		}
 	}
@@ -226,7 +226,7 @@ func (e envoy) limit(ctx context.Context, r *rls.RateLimitRequest, d *entries.Ra
 		return nil, problem.BadInput("is_negative_hits is not supported: units are given back by /v1/settle")
 	}
 	if d.GetLimit() != nil {
-		if due, skipped := e.complaints.Due("limits in descriptors"); due {
+		if due, skipped := e.door.Due("limits in descriptors"); due {
 			e.o.Log.Warn("a descriptor names a limit of its own; it is ignored, and that of the price book holds", "domain", r.GetDomain(), "skipped", skipped)
 		}
 	}

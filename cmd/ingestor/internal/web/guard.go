@@ -44,7 +44,7 @@ func (s *Server) recovered(next http.Handler) http.Handler {
 		h["Referrer-Policy"] = noReferrer
 		h["Content-Security-Policy"] = noContent
 		h["Cross-Origin-Resource-Policy"] = sameOrigin
-		if r.TLS != nil && !loopback(r.Host) { // of localhost it would hold for all other programs there
+		if r.TLS != nil && !guard.Loopback(r.Host) { // of localhost it would hold for all other programs there
 			h.Set("Strict-Transport-Security", "max-age=31536000")
 		}
 		defer func() {
@@ -75,8 +75,8 @@ func (s *Server) ownHost(next http.Handler) http.Handler {
 }
 
 func (s *Server) isOurs(host string) bool {
-	named := func(of string) bool { return strings.EqualFold(of, hostname(host)) }
-	return s.o.AnyHost || loopback(host) || slices.ContainsFunc(s.o.Hosts, named)
+	named := func(of string) bool { return strings.EqualFold(of, guard.Hostname(host)) }
+	return s.o.AnyHost || guard.Loopback(host) || slices.ContainsFunc(s.o.Hosts, named)
 }
 
 // byAddress refuses requests for host names that the settings do not name: a page of another
@@ -125,28 +125,10 @@ func crossSite(r *http.Request) bool {
 	return err != nil || !strings.EqualFold(from.Host, r.Host)
 }
 
-// loopback reports whether a host, with or without a port, is a loopback name or address.
-func loopback(host string) bool {
-	host = hostname(host)
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	addr, err := netip.ParseAddr(host)
-	return err == nil && addr.IsLoopback()
-}
-
 // isAddress reports whether a host is an address. No page of another site has one of ours.
 func isAddress(host string) bool {
-	_, err := netip.ParseAddr(hostname(host))
+	_, err := netip.ParseAddr(guard.Hostname(host))
 	return err == nil
-}
-
-// hostname returns a host without its port.
-func hostname(host string) string {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 }
 
 // Public reports whether an address to listen on can be reached from other machines. It
@@ -156,7 +138,7 @@ func Public(address string) (bool, error) {
 	if err != nil {
 		return false, errors.New("write the address as 127.0.0.1:8080")
 	}
-	return !loopback(host), nil
+	return !guard.Loopback(host), nil
 }
 
 // DefaultConnections is the default of [Options.Connections].
@@ -231,12 +213,4 @@ func (s *Server) scraped() http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-// connectionClosed logs that a connection was closed to make room, once a minute.
-func (s *Server) connectionClosed(reason string, client netip.Prefix) {
-	s.o.Metrics.ConnectionClosed(reason)
-	if due, skipped := s.complaints.Due("connections of " + reason); due {
-		s.o.Log.Warn("closed a connection to make room", "client", client.Addr(), "too_many_of", reason, "skipped", skipped)
-	}
 }

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/guard"
@@ -24,9 +23,8 @@ import (
 const ownLimit = throttle.DefaultFamily + "_"
 
 type limits struct {
-	missed  *throttle.Throttle            // for requests that match no route
-	routes  map[string]*throttle.Throttle // by the name of the limit in the table of routes
-	guesses *guard.Guesses
+	missed *throttle.Throttle            // for requests that match no route
+	routes map[string]*throttle.Throttle // by the name of the limit in the table of routes
 }
 
 // counts are in memory, and the limits of single keys that were set at run time in the
@@ -87,7 +85,6 @@ func (s *Server) newLimits(book *quota.Book, set quota.LimitKeeper) (*limits, er
 	if l.missed, err = throttle.New(ledger, &o); err != nil {
 		return nil, fmt.Errorf("limits per client: %w", err)
 	}
-	l.guesses = guard.NewGuesses(s.o.Clock, book.Families[guard.GuessFamily], l.missed.Client)
 	return &l, nil
 }
 
@@ -111,20 +108,6 @@ func admit(t *throttle.Throttle, w http.ResponseWriter, r *http.Request, next ht
 	t.Handler(admitted).ServeHTTP(w, r.WithContext(context.WithoutCancel(r.Context())))
 }
 
-// KeyLimit is a [quota.KeyLimit] for JSON.
-type KeyLimit struct {
-	Family  string    `json:"family"`
-	Key     string    `json:"key"`
-	Quota   int64     `json:"quota"` // 0: it was removed
-	By      string    `json:"by"`
-	Reason  string    `json:"reason"`
-	At      time.Time `json:"at"`
-	Version int64     `json:"version"`
-}
-
-// LimitOf returns a limit for JSON.
-func LimitOf(l quota.KeyLimit) KeyLimit { return KeyLimit(l) }
-
 // keyLimit returns the limit of a key that was set at run time.
 func (s *Server) keyLimit(r *http.Request) (any, error) {
 	family, key := r.PathValue("family"), r.PathValue("key")
@@ -136,7 +119,7 @@ func (s *Server) keyLimit(r *http.Request) (any, error) {
 	case l == nil || l.Quota == 0:
 		return nil, &problem.Problem{Status: http.StatusNotFound, Detail: fmt.Sprintf("key %.80q of family %.80q has no limit that was set at run time; the price book has its limit", key, family)}
 	}
-	return LimitOf(*l), nil
+	return *l, nil
 }
 
 func (s *Server) setLimit(r *http.Request) (any, error) {
@@ -167,5 +150,5 @@ func (s *Server) changeLimit(r *http.Request, units int64, reason string) (any, 
 		return nil, problem.OfLedger(ledger.Book(), err)
 	}
 	s.o.Log.Info("set a limit", "family", l.Family, "quota", l.Quota, "by", l.By, "reason", l.Reason)
-	return LimitOf(l), nil
+	return l, nil
 }

@@ -58,7 +58,7 @@ func (s *Server) complain(r *http.Request, status int, err error) {
 	skipped := 0
 	if status == http.StatusServiceUnavailable {
 		var due bool
-		if due, skipped = s.complaints.Due(r.Pattern); !due {
+		if due, skipped = s.door.Due(r.Pattern); !due {
 			return
 		}
 	}

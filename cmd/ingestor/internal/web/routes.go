@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"net/http"
+	"strings"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/access"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
@@ -66,7 +67,6 @@ func (s *Server) mux() *http.ServeMux {
 	for _, r := range s.table() {
 		mux.Handle(r.pattern, routed{s.limited(r.limit, r.handler)})
 	}
-	s.otherMethods(mux)
 	return mux
 }
 
@@ -118,6 +118,10 @@ func (s *Server) fallback(mux *http.ServeMux, limits bool) http.Handler {
 		})
 		if !limits {
 			missed.ServeHTTP(w, r)
+			return
+		}
+		if own.status == http.StatusMethodNotAllowed && strings.HasPrefix(r.URL.Path, "/v1/") { // nobody learns without a token which one is right
+			s.authenticated(missed).ServeHTTP(w, r)
 			return
 		}
 		admit(s.limits.Load().missed, w, r, missed)

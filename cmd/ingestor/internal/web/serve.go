@@ -3,7 +3,6 @@ package web
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -68,14 +67,14 @@ func (s *Server) ServeProbes(ctx, abort context.Context, l net.Listener) error {
 	if s.alone {
 		mux.Handle("GET /metrics", routed{s.byAddress(s.ownSite(s.scraped()))})
 	}
-	return s.serve(ctx, abort, l, s.recovered(s.fallback(mux, false)), guard.NewCrowd(mostProbes, mostProbes, s.trusts, s.connectionClosed))
+	return s.serve(ctx, abort, l, s.recovered(s.fallback(mux, false)), guard.NewCrowd(mostProbes, mostProbes, s.trusts, s.door.Closed))
 }
 
 // ServeSocket is Serve for a Unix socket, which says what is left of the pools.
 func (s *Server) ServeSocket(ctx, abort context.Context, l net.Listener) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /api/v1/quota", routed{s.api(s.quota)})
-	return s.serve(ctx, abort, l, s.recovered(s.fallback(mux, false)), guard.NewCrowd(mostProbes, mostProbes, s.trusts, s.connectionClosed))
+	return s.serve(ctx, abort, l, s.recovered(s.fallback(mux, false)), guard.NewCrowd(mostProbes, mostProbes, s.trusts, s.door.Closed))
 }
 
 const mostProbes = 64
@@ -90,20 +89,7 @@ func (s *Server) serve(ctx, abort context.Context, l net.Listener, handler http.
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(s.o.Log.Handler(), slog.LevelDebug), // clients that hang up
 	}
-	crowd.Attach(server)
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(l) }()
-	select {
-	case err := <-ended:
-		return fmt.Errorf("serve: %w", err)
-	case <-ctx.Done():
-	}
-	grace, cancel := context.WithTimeout(abort, s.o.Timeouts.Stop)
-	defer cancel()
-	if err := server.Shutdown(grace); err != nil {
-		return fmt.Errorf("stop serving: %w", errors.Join(err, server.Close()))
-	}
-	return nil
+	return crowd.Serve(ctx, abort, server, l, s.o.Timeouts.Stop)
 }
 
 // keepDays keeps the totals of days until ctx ends.
@@ -141,7 +127,7 @@ func (s *Server) ServeRiver(at *url.URL) func(ctx, abort context.Context, l net.
 			if r.Context().Err() != nil {
 				panic(http.ErrAbortHandler) // the browser hung up
 			}
-			if due, skipped := s.complaints.Due("River's pages"); due {
+			if due, skipped := s.door.Due("River's pages"); due {
 				s.o.Log.Warn("River's pages cannot be reached; start riverui, or remove river_ui", "at", at.Redacted(), "error", err, "skipped", skipped)
 			}
 			s.fail(w, r, &problem.Problem{Status: http.StatusBadGateway, Detail: "the program riverui does not answer; the server's log says where it should be"})

@@ -103,18 +103,22 @@ type Server struct {
 	board   *pages.Board
 	handler http.Handler
 
-	complaints *guard.Complaints
-	crowd      *guard.Crowd
-	searches   queue
-	histories  queue
-	acted      atomic.Int64 // what people did on the pages
-	forwarded  sync.Once    // the log says that a proxy is not trusted
+	door      *guard.Door
+	crowd     *guard.Crowd
+	searches  queue
+	histories queue
+	acted     atomic.Int64 // what people did on the pages
+	forwarded sync.Once    // the log says that a proxy is not trusted
 }
 
 func newServer(o *Options) *Server {
 	s := &Server{o: *cmp.Or(o, &Options{})}
 	s.o.Clock, s.o.Log = cmp.Or[quota.Clock](s.o.Clock, quota.SystemClock{}), cmp.Or(s.o.Log, slog.Default())
-	s.o.Timeouts, s.complaints = s.o.Timeouts.complete(), guard.NewComplaints(s.o.Clock)
+	s.o.Timeouts = s.o.Timeouts.complete()
+	if s.o.Metrics == nil {
+		s.o.Metrics = metrics.New(&metrics.Options{Log: s.o.Log})
+	}
+	s.door = guard.NewDoor("ingestor serve", s.o.Clock, s.o.Log, s.o.Metrics)
 	return s
 }
 
@@ -126,14 +130,11 @@ func New(src Sources, o *Options) (*Server, error) {
 	s := newServer(o)
 	s.o.Tracer, s.o.MaxAge, s.o.Share = cmp.Or[Tracer](s.o.Tracer, untraced{}), cmp.Or(s.o.MaxAge, DefaultMaxAge), cmp.Or(s.o.Share, time.Second)
 	most := cmp.Or(s.o.Connections, DefaultConnections)
-	s.crowd = guard.NewCrowd(most, cmp.Or(s.o.ConnectionsPerClient, max(most/4, 1)), s.trusts, s.connectionClosed)
+	s.crowd = guard.NewCrowd(most, cmp.Or(s.o.ConnectionsPerClient, max(most/4, 1)), s.trusts, s.door.Closed)
 	s.facts = verdict.NewReader(&verdict.Options{Clock: s.o.Clock, MaxAge: s.o.MaxAge, Timeout: s.o.Timeouts.Query, Writes: true, Folders: s.o.Folders})
 	s.board = pages.New(func() view.Sources { return s.current().Sources }, &pages.Options{
 		Clock: s.o.Clock, Log: s.o.Log, Facts: s.facts, Searching: s.searching, Operated: s.operated,
 	})
-	if s.o.Metrics == nil {
-		s.o.Metrics = metrics.New(&metrics.Options{Log: s.o.Log})
-	}
 	s.o.Metrics.Judge(s.facts)
 	if err := s.Update(src, src.Ledger.Book()); err != nil {
 		return nil, err
@@ -173,6 +174,7 @@ func (s *Server) Update(src Sources, book *quota.Book) error {
 	src.kept = kept.NewStore(kept.Options{Now: s.o.Clock.Now, Most: mostKept, Each: mostEach})
 	s.sources.Store(&src)
 	s.limits.Store(l)
+	s.door.LimitGuesses(book.Families[guard.GuessFamily], l.missed.Client)
 	s.o.Metrics.SetSources(src.Sources)
 	return nil
 }

@@ -54,7 +54,7 @@ upstreams:
 	if err != nil {
 		return nil, err
 	}
-	return proxy.New(ledger, []*proxy.Token{{Token: t, Name: "bench", Grant: proxy.Grant{Upstreams: []string{"api"}}}}, &proxy.Options{
+	return proxy.New(ledger, []*access.Token{t.Bound(&access.Grant{Upstreams: []string{"api"}})}, &proxy.Options{
 		Keys: map[string]meter.KeySource{"api": meter.Key("the-key-of-the-benchmark")}, Log: slog.New(slog.DiscardHandler), Defaults: proxy.Labels{Wait: wait},
 	})
 }

@@ -3,7 +3,6 @@
 package guard
 
 import (
-	"context"
 	"crypto/tls"
 	"io"
 	"net"
@@ -54,14 +53,6 @@ func NewCrowd(all, each int, trusts func(netip.Addr) bool, closed func(reason st
 
 // Another returns an empty crowd with the same bounds.
 func (c *Crowd) Another() *Crowd { return NewCrowd(c.all, c.each, c.trusts, c.closed) }
-
-// Attach has a server tell the crowd of its connections.
-func (c *Crowd) Attach(server *http.Server) {
-	server.ConnState = c.Track
-	server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
-		return context.WithValue(ctx, connKey{}, conn)
-	}
-}
 
 // Track is the [http.Server.ConnState] of a server.
 func (c *Crowd) Track(conn net.Conn, to http.ConnState) {

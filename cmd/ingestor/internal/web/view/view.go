@@ -10,9 +10,12 @@ package view
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
+	"unicode"
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
@@ -118,4 +121,78 @@ func ParseMoment(text string, now time.Time) (time.Time, error) {
 		return now.Add(-d), nil
 	}
 	return time.Time{}, fmt.Errorf("%.40q is not a time; write a day as 2026-11-01, a time as 2026-11-01T12:00:00Z, or how long ago as 7d or 12h", text)
+}
+
+// Plain returns a text of others without what terminals and browsers obey: control
+// characters, other than line breaks and tabs, and marks that change the direction of the
+// text around them.
+func Plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return r
+		case unicode.IsControl(r), r >= '\u202a' && r <= '\u202e', r >= '\u2066' && r <= '\u2069':
+			return -1
+		}
+		return r
+	}, text)
+}
+
+func clean(texts ...*string) {
+	for _, text := range texts {
+		*text = Plain(*text)
+	}
+}
+
+// webAddress returns an address if it is one of http or https, else "": a browser would run
+// others.
+func webAddress(text string) string {
+	if u, err := url.Parse(text); err != nil || u.Scheme != "https" && u.Scheme != "http" {
+		return ""
+	}
+	return Plain(text)
+}
+
+// PlainMarked is Plain for a marked text. It returns an empty list for nil, so that JSON
+// has [] and not null.
+func PlainMarked(m catalog.Marked) catalog.Marked {
+	clean := make(catalog.Marked, 0, len(m))
+	for _, part := range m {
+		part.Text = Plain(part.Text)
+		clean = append(clean, part)
+	}
+	return clean
+}
+
+// Counting says how the comparison with an upstream's own count goes. The zero value has
+// compared nothing. It is safe for concurrent use.
+type Counting struct {
+	mu   sync.Mutex
+	last CountState
+}
+
+// CountState is the outcome of the last comparison.
+type CountState struct {
+	Read   time.Time // when the count was last read and compared; zero: never
+	Failed time.Time // when comparing began to fail; zero: the last comparison did not
+	Err    error     // why, of the last comparison
+}
+
+// Counted notes the outcome of a comparison.
+func (c *Counting) Counted(at time.Time, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch c.last.Err = err; {
+	case err == nil:
+		c.last = CountState{Read: at}
+	case c.last.Failed.IsZero():
+		c.last.Failed = at
+	}
+}
+
+// State returns the outcome of the last comparison.
+func (c *Counting) State() CountState {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last
 }
