@@ -42,7 +42,6 @@ type Catalog struct {
 	clock quota.Clock
 	wait  time.Duration
 	file  *sqlitefile.File
-	turn  chan struct{} // taken by the user of the file's writer
 }
 
 // Open opens the catalog in the file at path. It creates a missing file, but not its
@@ -58,7 +57,7 @@ func Open(ctx context.Context, path string, o *Options) (*Catalog, error) {
 }
 
 func opened(f *sqlitefile.File, clock quota.Clock, wait time.Duration) *Catalog {
-	c := &Catalog{clock: cmp.Or[quota.Clock](clock, quota.SystemClock{}), wait: wait, file: f, turn: make(chan struct{}, 1)}
+	c := &Catalog{clock: cmp.Or[quota.Clock](clock, quota.SystemClock{}), wait: wait, file: f}
 	c.Engine = NewEngine((*file)(c))
 	return c
 }
@@ -103,11 +102,7 @@ func Inspect(ctx context.Context, path string, read func(*Catalog) error) error 
 }
 
 // Close closes the file, after the operations that have begun.
-func (c *Catalog) Close() error {
-	c.turn <- struct{}{}
-	defer func() { <-c.turn }()
-	return c.file.Close()
-}
+func (c *Catalog) Close() error { return c.file.Close() }
 
 // Ready returns an error if the catalog cannot be read. Searches do not keep it waiting.
 func (c *Catalog) Ready(ctx context.Context) error {

@@ -135,7 +135,7 @@ func TestBusy(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "catalog.db")
 	other := must(t, path, nil)
 	c := must(t, path, &Options{Wait: 20 * time.Millisecond})
-	err := other.transact(ctx, func(*sqlitefile.Session) error {
+	err := other.file.Write(ctx, other.wait, func(*sqlitefile.Session) error {
 		_, err := c.Begin(ctx, Start{Job: "trending"})
 		filetest.Says(t, err, "busy for 20ms", path)
 		short, cancel := context.WithTimeout(ctx, time.Millisecond)

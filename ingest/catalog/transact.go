@@ -45,13 +45,7 @@ func (f *file) Fault(doing string, err error) error { return files.Fault(doing, 
 
 // View implements [Home]. All reads see the same state of the file.
 func (f *file) View(ctx context.Context, do func(Read) error) error {
-	s, err := f.file.View(ctx)
-	if err != nil {
-		return err
-	}
-	s.Within(ctx)
-	err = do(reader(s))
-	return f.Fault("read", cmp.Or(f.file.Release(s), err))
+	return f.file.Read(ctx, func(s *sqlitefile.Session) error { return do(reader(s)) })
 }
 
 func (f *file) Change(ctx context.Context, read func(Batch), write func(Tx) error) error {
@@ -186,7 +180,7 @@ var translated = strings.NewReplacer(
 // change runs a transaction that writes. It fails if another version of the program has
 // rebuilt the index since the file was opened.
 func (c *Catalog) change(ctx context.Context, do func(*sqlitefile.Session) error) error {
-	return c.transact(ctx, func(s *sqlitefile.Session) error {
+	return c.file.Write(ctx, c.wait, func(s *sqlitefile.Session) error {
 		row, err := s.One("words_find")
 		if err != nil {
 			return err
@@ -196,35 +190,4 @@ func (c *Catalog) change(ctx context.Context, do func(*sqlitefile.Session) error
 		}
 		return do(s)
 	})
-}
-
-// transact runs a transaction. If do fails, nothing is written.
-func (c *Catalog) transact(ctx context.Context, do func(*sqlitefile.Session) error) error {
-	return c.hold(ctx, func(s *sqlitefile.Session) error {
-		if err := c.file.Identity.Check(); err != nil {
-			return err
-		}
-		if err := c.file.Begin(ctx, c.wait); err != nil {
-			return err
-		}
-		s.Within(ctx)
-		return c.file.End(do(s))
-	})
-}
-
-// hold calls do when no one else uses the session that writes.
-func (c *Catalog) hold(ctx context.Context, do func(*sqlitefile.Session) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	select {
-	case c.turn <- struct{}{}:
-		defer func() { <-c.turn }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if c.file.Writer == nil {
-		return sqlitefile.ErrClosed
-	}
-	return do(c.file.Writer)
 }

@@ -48,7 +48,7 @@ func (c *Catalog) Rebuild(ctx context.Context) error {
 // the lines before it. The query runs in the session that writes: other connections may
 // have cached an index that was rebuilt since.
 func (c *Catalog) lines(ctx context.Context, query string) (all []string, err error) {
-	err = c.transact(ctx, func(s *sqlitefile.Session) error {
+	err = c.file.Write(ctx, c.wait, func(s *sqlitefile.Session) error {
 		return s.Rows(query, nil, func(row sqlitefile.Row) error {
 			all = append(all, strings.Split(row.Text(0), "\n")...)
 			return nil
@@ -123,7 +123,7 @@ func (c *Catalog) mergeIndex(ctx context.Context) error {
 
 // truncateWAL copies the -wal into the database and empties it, unless someone reads.
 func (c *Catalog) truncateWAL(ctx context.Context) error {
-	return c.hold(ctx, func(s *sqlitefile.Session) error {
+	return c.file.Hold(ctx, func(s *sqlitefile.Session) error {
 		_, err := s.One("PRAGMA wal_checkpoint(TRUNCATE)")
 		return err
 	})

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,7 +16,7 @@ import (
 // File is an open file, with a session that writes and a few that read.
 type File struct {
 	Path     string
-	Writer   *Session // used by one caller at a time
+	Writer   *Session // used by one caller at a time: of [File.Hold], or otherwise
 	Identity Identity
 	Kept     string // the copy that Open made before it changed the schema, or ""
 
@@ -25,8 +24,8 @@ type File struct {
 	wait    time.Duration
 	readers chan *Session // nil: not connected yet
 	spare   chan *Session // of Probe
+	turn    chan struct{} // taken by the caller of Hold
 	counter *counter
-	closing sync.Mutex
 }
 
 // Readers is the number of sessions that read.
@@ -43,7 +42,7 @@ func (k *Kind) Open(ctx context.Context, path string, wait time.Duration, ready 
 	if err != nil {
 		return nil, err
 	}
-	f := &File{Path: path, kind: k, wait: wait, readers: make(chan *Session, Readers), spare: make(chan *Session, 1), counter: newCounter()}
+	f := &File{Path: path, kind: k, wait: wait, readers: make(chan *Session, Readers), spare: make(chan *Session, 1), turn: make(chan struct{}, 1), counter: newCounter()}
 	f.spare <- nil
 	for range Readers {
 		f.readers <- nil
@@ -102,7 +101,7 @@ func (k *Kind) Inspect(ctx context.Context, path string, wait time.Duration, rea
 		return err
 	}
 	return Untouched(ctx, path, func(s *Session) error {
-		f := &File{Path: path, kind: k, wait: wait, readers: make(chan *Session, 1)}
+		f := &File{Path: path, kind: k, wait: wait, readers: make(chan *Session, 1), turn: make(chan struct{}, 1)}
 		f.spare = f.readers
 		if err := k.LookAt(s); err != nil {
 			return f.Fault("open", err)
@@ -110,6 +109,38 @@ func (k *Kind) Inspect(ctx context.Context, path string, wait time.Duration, rea
 		s.statements = k.Statements
 		f.readers <- s
 		return read(f)
+	})
+}
+
+// Hold calls do with the writer when no other caller of Hold uses it.
+func (f *File) Hold(ctx context.Context, do func(*Session) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case f.turn <- struct{}{}:
+		defer func() { <-f.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if f.Writer == nil {
+		return ErrClosed
+	}
+	return do(f.Writer)
+}
+
+// Write runs a transaction in [File.Hold]: all of it or nothing. Wait is the longest time to wait
+// for a busy file.
+func (f *File) Write(ctx context.Context, wait time.Duration, do func(*Session) error) error {
+	return f.Hold(ctx, func(s *Session) error {
+		if err := f.Identity.Check(); err != nil {
+			return err
+		}
+		if err := f.Begin(ctx, wait); err != nil {
+			return err
+		}
+		s.Within(ctx)
+		return f.End(do(s))
 	})
 }
 
@@ -127,18 +158,26 @@ func (f *File) End(err error) error { return f.Writer.End(cmp.Or(err, f.Identity
 // View starts a transaction that only reads, in a session that Release takes back.
 func (f *File) View(ctx context.Context) (*Session, error) { return f.view(ctx, f.readers) }
 
-// Probe calls read in a transaction that only reads, in a session of its own: those that
-// search do not keep it waiting.
+// Read calls read in a transaction that only reads: all of it sees the same state of the file.
+func (f *File) Read(ctx context.Context, read func(*Session) error) error {
+	return f.reading(ctx, f.readers, read)
+}
+
+// Probe is [File.Read] in a session of its own: those that search do not keep it waiting.
 func (f *File) Probe(ctx context.Context, read func(*Session) error) error {
-	s, err := f.view(ctx, f.spare)
+	return f.reading(ctx, f.spare, read)
+}
+
+func (f *File) reading(ctx context.Context, from chan *Session, read func(*Session) error) error {
+	s, err := f.view(ctx, from)
 	if err != nil {
 		return err
 	}
 	s.Within(ctx)
 	err = read(s)
 	s.Rollback()
-	f.spare <- s
-	return cmp.Or(f.Identity.Check(), f.Fault("read", err))
+	from <- s
+	return f.Fault("read", cmp.Or(f.Identity.Check(), err))
 }
 
 func (f *File) view(ctx context.Context, from chan *Session) (s *Session, err error) {
@@ -182,10 +221,11 @@ func (f *File) Release(s *Session) error {
 // Fault is [Kind.Fault] for this file.
 func (f *File) Fault(doing string, err error) error { return f.kind.Fault(doing, f.Path, err) }
 
-// Close closes the file, after the transactions that read. Its writer must be idle.
+// Close closes the file, after the transactions that read, and the caller of Hold. Otherwise its
+// writer must be idle.
 func (f *File) Close() error {
-	f.closing.Lock() // two that each took some readers would wait for ever
-	defer f.closing.Unlock()
+	f.turn <- struct{}{} // two that each took some readers would wait for ever
+	defer func() { <-f.turn }()
 	var failed error
 	if f.Writer != nil {
 		failed = f.Writer.Close()

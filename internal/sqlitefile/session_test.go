@@ -52,7 +52,7 @@ func TestSessionRollsBackWhenItsContextEnds(t *testing.T) {
 // Each of two callers that close a file needs all of its readers.
 func TestFileIsClosedByTwoAtOnce(t *testing.T) {
 	for range 50 {
-		f := &File{kind: &Kind{}, readers: make(chan *Session, Readers), spare: make(chan *Session), counter: newCounter()}
+		f := &File{kind: &Kind{}, readers: make(chan *Session, Readers), spare: make(chan *Session), turn: make(chan struct{}, 1), counter: newCounter()}
 		var both sync.WaitGroup
 		for range 2 {
 			both.Go(func() {

@@ -19,7 +19,6 @@
 package journal
 
 import (
-	"cmp"
 	"context"
 	"database/sql/driver"
 	"embed"
@@ -57,7 +56,6 @@ const (
 type Journal struct {
 	file   *sqlitefile.File
 	ledger string
-	turn   chan struct{} // holds a token while a caller writes
 }
 
 var (
@@ -77,7 +75,7 @@ func Open(ctx context.Context, path, ledger string) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Journal{file, ledger, make(chan struct{}, 1)}, nil
+	return &Journal{file, ledger}, nil
 }
 
 // Older returns the schema of the journal at path, if it is older than that of this package. Open
@@ -91,8 +89,6 @@ func (j *Journal) Close() error {
 	if !j.made() {
 		return errNotMade
 	}
-	j.turn <- struct{}{}
-	defer func() { <-j.turn }()
 	return j.file.Close()
 }
 
@@ -130,21 +126,7 @@ func (j *Journal) write(ctx context.Context, do func(*sqlitefile.Session) error)
 	if !j.made() {
 		return errNotMade
 	}
-	select {
-	case j.turn <- struct{}{}:
-		defer func() { <-j.turn }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if j.file.Writer == nil {
-		return j.fault("write to", sqlitefile.ErrClosed)
-	}
-	err := j.file.Begin(ctx, patience)
-	if err == nil {
-		j.file.Writer.Within(ctx)
-		err = j.file.End(do(j.file.Writer))
-	}
-	return j.fault("write to", err)
+	return j.fault("write to", j.file.Write(ctx, patience, do))
 }
 
 // read calls row for each row of a query.
@@ -152,13 +134,7 @@ func (j *Journal) read(ctx context.Context, row func(sqlitefile.Row) error, quer
 	if !j.made() {
 		return errNotMade
 	}
-	s, err := j.file.View(ctx)
-	if err != nil {
-		return err
-	}
-	s.Within(ctx)
-	err = s.Rows(query, args, row)
-	return j.fault("read", cmp.Or(j.file.Release(s), err))
+	return j.file.Read(ctx, func(s *sqlitefile.Session) error { return s.Rows(query, args, row) })
 }
 
 func (j *Journal) fault(doing string, err error) error {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/pagestore"
 	"github.com/headroom-quota/headroom/quota/sqlitestore"
 	"github.com/headroom-quota/headroom/quota/window"
 )
@@ -54,15 +55,18 @@ func request(id string, units int64) quota.Request {
 	}}}
 }
 
+// waiter is a store that says how many callers wait.
+type waiter interface {
+	quota.Store
+	Waiting() int
+}
+
 // line is callers of a store, who come one after the other.
 type line struct {
 	t     testing.TB
-	store interface {
-		quota.Store
-		Waiting() int
-	}
-	all sync.WaitGroup
-	got []string // what each was told
+	store waiter
+	all   sync.WaitGroup
+	got   []string // what each was told
 }
 
 // call calls for one more caller, and waits until those before it are decided first.
@@ -135,32 +139,52 @@ func TestCallersShareATransaction(t *testing.T) {
 	l.told(clock, 5, 1, "true 3/10", "true 6/10", "bad input", "false 6/10", "true 10/10", "true 10/10", "it left")
 }
 
-// Close waits for the transaction under way. Calls behind Close in the queue fail.
-func TestCloseEndsTheQueue(t *testing.T) {
-	clock := &heldClock{held: make(chan struct{})}
-	s, err := sqlitestore.Open(t.Context(), filepath.Join(t.TempDir(), "ledger.db"), &sqlitestore.Options{Clock: clock, Wait: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var callers sync.WaitGroup
-	var first, later error
-	callers.Go(func() { _, first = s.Reserve(context.Background(), request("a", 1)) })
-	clock.read()
-	closed := make(chan error)
-	go func() { closed <- s.Close() }()
-	for s.Waiting() < 1 {
-		runtime.Gosched()
-	}
-	callers.Go(func() { _, later = s.Reserve(context.Background(), request("b", 1)) })
-	for s.Waiting() < 2 {
-		runtime.Gosched()
-	}
-	close(clock.held)
-	if err := <-closed; err != nil {
-		t.Error(err)
-	}
-	callers.Wait()
-	if first != nil || later == nil {
-		t.Errorf("under way: %v, want it granted; behind Close: %v, want it refused", first, later)
+// Close fails the callers that wait, and later ones, and waits for the transaction under way.
+func TestCloseEndsTheQueues(t *testing.T) {
+	for name, open := range map[string]func(quota.Clock) (waiter, func()){
+		"sqlite": func(c quota.Clock) (waiter, func()) {
+			s, err := sqlitestore.Open(t.Context(), filepath.Join(t.TempDir(), "ledger.db"), &sqlitestore.Options{Clock: c, Wait: time.Minute})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s, func() {
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		},
+		"apart": func(c quota.Clock) (waiter, func()) {
+			s := onServer(t, c)
+			return s, s.Close
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := &heldClock{held: make(chan struct{})}
+			s, end := open(clock)
+			first, later, closed := make(chan error, 1), make(chan error, 1), make(chan struct{})
+			go func() { _, err := s.Reserve(context.Background(), request("a", 1)); first <- err }()
+			clock.read()
+			go func() { _, err := s.Reserve(context.Background(), request("b", 1)); later <- err }()
+			for s.Waiting() < 1 {
+				runtime.Gosched()
+			}
+			go func() { end(); close(closed) }()
+			if err := <-later; !errors.Is(err, pagestore.ErrClosed) {
+				t.Errorf("a caller that waited: %v, want %v", err, pagestore.ErrClosed)
+			}
+			if _, err := s.Reserve(t.Context(), request("c", 1)); !errors.Is(err, pagestore.ErrClosed) {
+				t.Errorf("a caller of a store that is being closed: %v, want %v", err, pagestore.ErrClosed)
+			}
+			select {
+			case <-closed:
+				t.Error("Close did not wait for the transaction under way")
+			default:
+			}
+			close(clock.held)
+			if err := <-first; err != nil {
+				t.Errorf("under way: %v, want it granted", err)
+			}
+			<-closed
+		})
 	}
 }

@@ -2,14 +2,12 @@ package pagestore
 
 // Waiting is how many callers wait for the transaction under way.
 func (s *Store) Waiting() (n int) {
-	s.queue.mu.Lock()
-	defer s.queue.mu.Unlock()
-	s.lanes.mu.Lock()
-	defer s.lanes.mu.Unlock()
-	for _, at := range s.lanes.open {
-		n += len(at.waiting)
+	s.queues.mu.Lock()
+	defer s.queues.mu.Unlock()
+	for _, q := range s.queues.open {
+		n += len(q.waiting)
 	}
-	return n + len(s.queue.waiting)
+	return n + len(s.queues.one.waiting)
 }
 
 // BackendOf is what a store keeps its pages in.

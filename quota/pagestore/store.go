@@ -40,8 +40,7 @@ type Options struct {
 type Store struct {
 	backend Backend
 	options Options
-	queue   queue
-	lanes   lanes
+	queues  queues
 
 	mu  sync.Mutex // of the two below; with Combine the leader of the queue has them
 	own job
@@ -60,6 +59,7 @@ func New(b Backend, o *Options) *Store {
 		s.options = *o
 	}
 	s.work = *s.newWork()
+	s.queues.one.work, s.queues.open = &s.work, make(map[queueKey]*queue)
 	return s
 }
 
@@ -88,7 +88,7 @@ type job struct {
 
 	wake     chan struct{} // while it waits: it leads now, or is done
 	done     bool
-	left     bool // its caller has, while a lane was at it
+	left     bool // its caller has, while it was in a transaction
 	panicked any  // what its caller must panic with
 }
 
@@ -268,12 +268,11 @@ func (s *Store) Keys(ctx context.Context, p quota.Pool, most int) ([]string, int
 	return s.backend.Keys(ctx, p, most)
 }
 
-// Close waits for the transaction under way. With Combine, calls after it fail. A store
-// whose callers take turns has nothing to close.
+// Close waits for the transactions under way. With Combine, it fails the callers that wait, and
+// later ones. A store whose callers take turns has nothing to close.
 func (s *Store) Close() {
 	if s != nil {
-		s.lanes.close()
-		s.queue.close()
+		s.queues.close()
 	}
 }
 
@@ -316,10 +315,7 @@ func (s *Store) release(j *job) {
 }
 
 func (s *Store) run(ctx context.Context, j *job) error {
-	switch {
-	case s.options.Combine != 0 && s.options.Deadline != 0:
-		return s.join(ctx, j)
-	case s.options.Combine != 0:
+	if s.options.Combine != 0 {
 		return s.combine(ctx, j)
 	}
 	tx, err := s.backend.Begin(ctx, 0)

@@ -16,17 +16,18 @@ func (s *Store) SetLimit(ctx context.Context, l quota.KeyLimit) (quota.KeyLimit,
 	if err := s.ready(ctx); err != nil {
 		return l, err
 	}
-	err := s.file.alone(ctx, func(w *sqlitefile.Session) error {
-		if _, err := w.Exec("limit_set", l.Family, l.Key, l.Quota, l.By, l.Reason, s.file.clock.Now()); err != nil {
+	err := s.Beside(ctx, func(of pagestore.Tx) error {
+		t := of.(*tx)
+		if err := t.exec("limit_set", l.Family, l.Key, l.Quota, l.By, l.Reason, t.now); err != nil {
 			return err
 		}
-		if _, err := w.Exec("limit_note", l.Family, l.Key); err != nil {
+		if err := t.exec("limit_note", l.Family, l.Key); err != nil {
 			return err
 		}
-		if _, err := w.Exec("limit_changes_prune", int64(quota.MaxLimitChanges)); err != nil {
+		if err := t.exec("limit_changes_prune", int64(quota.MaxLimitChanges)); err != nil {
 			return err
 		}
-		r, err := w.One("limit_find", l.Family, l.Key)
+		r, err := t.one("limit_find", l.Family, l.Key)
 		if err == nil {
 			l = limitOf(r)
 		}
@@ -36,33 +37,37 @@ func (s *Store) SetLimit(ctx context.Context, l quota.KeyLimit) (quota.KeyLimit,
 }
 
 // KeyLimits implements [quota.LimitKeeper].
-func (s *Store) KeyLimits(ctx context.Context, after int64, most int) (all []quota.KeyLimit, err error) {
-	return all, s.limits(ctx, "limits_after", []driver.Value{after, int64(most)}, func(l quota.KeyLimit) { all = append(all, l) })
+func (s *Store) KeyLimits(ctx context.Context, after int64, most int) ([]quota.KeyLimit, error) {
+	return s.limits(ctx, "limits_after", after, int64(most))
 }
 
 // KeyLimit implements [quota.LimitKeeper].
-func (s *Store) KeyLimit(ctx context.Context, family, key string) (found *quota.KeyLimit, err error) {
-	err = s.limits(ctx, "limit_find", []driver.Value{family, key}, func(l quota.KeyLimit) { found = &l })
-	return found, err
+func (s *Store) KeyLimit(ctx context.Context, family, key string) (*quota.KeyLimit, error) {
+	all, err := s.limits(ctx, "limit_find", family, key)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	return &all[0], nil
 }
 
 // LimitChanges implements [quota.LimitKeeper].
-func (s *Store) LimitChanges(ctx context.Context, most int) (all []quota.KeyLimit, err error) {
-	return all, s.limits(ctx, "limit_changes", []driver.Value{int64(most)}, func(l quota.KeyLimit) { all = append(all, l) })
+func (s *Store) LimitChanges(ctx context.Context, most int) ([]quota.KeyLimit, error) {
+	return s.limits(ctx, "limit_changes", int64(most))
 }
 
-func (s *Store) limits(ctx context.Context, query string, args []driver.Value, each func(quota.KeyLimit)) error {
+func (s *Store) limits(ctx context.Context, query string, args ...driver.Value) (all []quota.KeyLimit, err error) {
 	if err := s.ready(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	t, err := s.file.view(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return t.End(t.read(query, args, func(r sqlitefile.Row) error {
-		each(limitOf(r))
+	err = t.read(query, args, func(r sqlitefile.Row) error {
+		all = append(all, limitOf(r))
 		return nil
-	}))
+	})
+	return all, t.End(err)
 }
 
 func limitOf(r sqlitefile.Row) quota.KeyLimit {

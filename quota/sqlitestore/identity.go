@@ -1,7 +1,6 @@
 package sqlitestore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/pagestore"
 )
 
 var _ quota.Identified = (*Store)(nil)
@@ -65,38 +65,7 @@ func (s *Store) CopyOf(ctx context.Context) (path string, err error) {
 			return was, nil
 		}
 	}
-	return "", s.file.moveTo(ctx, real)
-}
-
-func (f *file) moveTo(ctx context.Context, path string) error {
-	return f.alone(ctx, func(w *sqlitefile.Session) error {
-		_, err := w.Exec("identity_move", path)
-		return err
-	})
-}
-
-// alone runs a transaction in a session of its own.
-func (f *file) alone(ctx context.Context, do func(*sqlitefile.Session) error) error {
-	p := sqlitefile.NewPatience(ctx, f.Path, f.wait)
-	defer p.End()
-	var w *sqlitefile.Session
-	err := p.Retry(func() (err error) {
-		if err := f.Identity.Check(); err != nil {
-			return err // to connect would make the files again
-		}
-		w, err = files.Connect(ctx, f.Path, sqlitefile.Write)
-		return err
-	})
-	if err != nil {
-		return moved(f.Fault("write to", err))
-	}
-	if err = p.Retry(w.Begin); err == nil {
-		err = w.End(cmp.Or(do(w), f.Identity.Check()))
-	}
-	if err = errors.Join(err, w.Close()); err != nil {
-		return moved(f.Fault("write to", err))
-	}
-	return nil
+	return "", s.Beside(ctx, func(of pagestore.Tx) error { return of.(*tx).exec("identity_move", real) })
 }
 
 // Canonical returns the canonical address of a ledger: its path without symbolic links. The

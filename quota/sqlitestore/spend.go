@@ -41,18 +41,14 @@ func (f *file) spend(t *tx, q quota.SpendQuery) ([]quota.Spent, error) {
 		return nil, err
 	}
 	shown, _ := storekit.SpendRange(window.At(t.now), quota.SpendQuery{})
-	if err := f.sums.current(t, shown); err != nil {
-		return nil, err
-	}
-	if err := f.sums.grow(t); err != nil {
+	if err := f.sums.grow(t, shown); err != nil {
 		return nil, err
 	}
 	from, to := storekit.SpendRange(window.At(t.now), q)
-	rest, err := f.sums.rest(t, from, to)
-	if err != nil {
+	rest, found := days{}, days{}
+	if err := t.add(rest, f.sums.upto+1, math.MaxInt64, from, to); err != nil {
 		return nil, err
 	}
-	found := days{}
 	for _, part := range []days{f.sums.days, rest} {
 		for day, sums := range part {
 			if day < from || day > to {
@@ -112,20 +108,18 @@ func (d days) fold(q quota.SpendQuery, pools map[int64]pool) ([]quota.Spent, err
 //
 // A charge changes while its receipt lives, by the clock of who settles it, and is deleted
 // only after its day is no longer shown. So sums are of charges that were made [settled] ago,
-// in the order of their numbers, but for a few younger ones: a call that takes hours renews
-// its receipt. Should the clock step back
+// in the order of their numbers, up to the first younger one. Should the clock step back
 // further than that, old charges could change again: the sums are then forgotten. They are
 // also made again now and then, for what nobody thinks of, such as a person who deletes rows.
 //
 // One caller at a time uses them, in one of the sessions that read. The others are left to
 // those who look at the pools.
 type sums struct {
-	turn  chan struct{} // held by the caller
-	days  days
-	size  int     // the number of sums
-	upto  int64   // charges up to this number are counted
-	last  charge  // of them
-	young []int64 // numbers of those that are not counted yet
+	turn chan struct{} // held by the caller
+	days days
+	size int    // the number of sums
+	upto int64  // charges up to this number are counted
+	last charge // of them
 
 	begun, used time.Time
 
@@ -183,21 +177,16 @@ const (
 	sumsLife = 6 * time.Hour
 	// mostSums bounds their memory, to some 50 MB. Later charges are added up each time.
 	mostSums = 200_000
-	// summedAtOnce is how many charges one statement adds up.
+	// summedAtOnce is how many charges one statement adds up. A reader that leaves loses only these.
 	summedAtOnce = 20_000
-
-	// mostYoung bounds the charges that are read one by one.
-	mostYoung = 500
-
-	lastDay = "9999-99-99"
 )
 
 func newSums() *sums {
 	return &sums{turn: make(chan struct{}, 1), days: days{}, most: mostSums, atOnce: summedAtOnce}
 }
 
-// current forgets the sums if they may be wrong, and those of days before one.
-func (s *sums) current(t *tx, before string) error {
+// forget forgets the sums if they may be wrong, and those of days before one.
+func (s *sums) forget(t *tx, before string) error {
 	last, err := t.charge(s.upto)
 	if err != nil {
 		return err
@@ -218,84 +207,31 @@ func (s *sums) current(t *tx, before string) error {
 	return nil
 }
 
-// grow adds the charges that can no longer change.
-func (s *sums) grow(t *tx) error {
-	old := int64(window.At(t.now.Add(-settled)))
-	if err := s.age(t, old); err != nil {
+// grow adds the charges that can no longer change, of days that are shown.
+func (s *sums) grow(t *tx, shown string) error {
+	if err := s.forget(t, shown); err != nil {
 		return err
 	}
-	end, err := t.one("spend_old", s.upto, old)
-	if err != nil || end == nil {
-		return err
-	}
-	for s.upto < end.Int(0) {
-		next := min(s.upto+s.atOnce, end.Int(0))
-		last, err := t.charge(next)
-		if err != nil {
-			return err
+	end, err := t.one("spend_settled", s.upto, int64(window.At(t.now.Add(-settled))))
+	for err == nil && s.upto < end.Int(0) {
+		next, part := min(s.upto+s.atOnce, end.Int(0)), days{}
+		var last charge
+		if last, err = t.charge(next); err == nil {
+			err = t.add(part, s.upto+1, next, "0", "9999-99-99")
 		}
-		var young []int64
-		err = t.read("spend_young", []driver.Value{s.upto + 1, next, old, int64(mostYoung + 1)}, func(r sqlitefile.Row) error {
-			young = append(young, r.Int(0))
-			return nil
-		})
-		if err != nil || len(s.young)+len(young) > mostYoung {
-			return err
+		if err != nil || s.size+part.size() > s.most {
+			break
 		}
-		part := days{}
-		if err := t.add(part, s.upto+1, next, old, "0", lastDay); err != nil {
-			return err
-		}
-		if s.size+part.size() > s.most {
-			return nil
-		}
-		s.keep(part)
-		s.upto, s.last, s.young = next, last, append(s.young, young...)
-	}
-	return nil
-}
-
-// age adds the charges that were young when others with higher numbers were added.
-func (s *sums) age(t *tx, old int64) error {
-	aged := days{}
-	var young []int64
-	for _, n := range s.young {
-		c, err := t.charge(n)
-		switch {
-		case err != nil:
-			return err
-		case c.number == n && c.made > old:
-			young = append(young, n)
-		default:
-			if err := t.add(aged, n, n, old, "0", lastDay); err != nil {
-				return err
+		for day, sums := range part {
+			for k, one := range sums {
+				if s.days.add(day, k, one) {
+					s.size++
+				}
 			}
 		}
+		s.upto, s.last = next, last
 	}
-	s.keep(aged)
-	s.young = young
-	return nil
-}
-
-func (s *sums) keep(part days) {
-	for day, sums := range part {
-		for k, one := range sums {
-			if s.days.add(day, k, one) {
-				s.size++
-			}
-		}
-	}
-}
-
-// rest adds up the charges of some days that are not in the sums.
-func (s *sums) rest(t *tx, from, until string) (days, error) {
-	found := days{}
-	for _, n := range s.young {
-		if err := t.add(found, n, n, math.MaxInt64, from, until); err != nil {
-			return nil, err
-		}
-	}
-	return found, t.add(found, s.upto+1, math.MaxInt64, math.MaxInt64, from, until)
+	return err
 }
 
 // charge returns the last charge up to a number.
@@ -307,9 +243,9 @@ func (t *tx) charge(number int64) (c charge, err error) {
 	return c, err
 }
 
-// add adds up charges of some numbers and days that were made until a time.
-func (t *tx) add(to days, first, last, made int64, from, until string) error {
-	return t.read("spend", []driver.Value{first, last, made, from, until}, func(r sqlitefile.Row) error {
+// add adds up charges of some numbers and days.
+func (t *tx) add(to days, first, last int64, from, until string) error {
+	return t.read("spend", []driver.Value{first, last, from, until}, func(r sqlitefile.Row) error {
 		units, _ := r[8].(float64)
 		to.add(r.Text(1), sumKey{r.Int(0), r.Int(2), quota.Labels{Method: r.Text(3), Job: r.Text(4), Region: r.Text(5), Class: r.Text(6), Reason: r.Text(7)}}, sum{units, r.Int(9), r.Int(10)})
 		return nil

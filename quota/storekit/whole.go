@@ -21,20 +21,17 @@ func Complete(s quota.Store) Whole {
 	if s == nil {
 		return nil
 	}
-	w := completed{s, unable{}, unable{}, unable{}, unable{}}
-	if can, ok := s.(quota.Identified); ok {
-		w.Identified = can
+	return completed{
+		s, can[quota.Identified](s, unable{}), can[quota.KeyLister](s, unable{}), can[quota.LimitKeeper](s, unable{}), can[quota.NoteKeeper](s, unable{}),
 	}
-	if can, ok := s.(quota.KeyLister); ok {
-		w.KeyLister = can
+}
+
+// can returns the store as what it may do, or else the answers of one that cannot.
+func can[T any](s quota.Store, otherwise T) T {
+	if able, ok := s.(T); ok {
+		return able
 	}
-	if can, ok := s.(quota.LimitKeeper); ok {
-		w.LimitKeeper = can
-	}
-	if can, ok := s.(quota.NoteKeeper); ok {
-		w.NoteKeeper = can
-	}
-	return w
+	return otherwise
 }
 
 type completed struct {

@@ -23,6 +23,7 @@ import (
 // Decisions counts the decisions of a ledger in this process. It is both a [quota.Observer]
 // and a [prometheus.Collector]. New makes it.
 type Decisions struct {
+	collector
 	outcomes *prometheus.CounterVec
 	refusals *prometheus.CounterVec
 	blocks   *prometheus.CounterVec
@@ -34,6 +35,9 @@ type Decisions struct {
 	mu        sync.Mutex
 	hosts     map[string]bool // that have a label
 }
+
+// collector collects all of them.
+type collector = prometheus.Collector
 
 // mostHosts is how many hosts that are not metered have a label.
 const mostHosts = 20
@@ -57,7 +61,7 @@ func New() *Decisions {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
-	return &Decisions{
+	d := &Decisions{
 		outcomes:  counter("headroom_decisions_total", "Answers of this process's ledger to callers who asked for units, by outcome; in an outage that is admitted or outage.", "upstream", "account", "outcome"),
 		refusals:  counter("headroom_refusals_total", "Refusals of this process's ledger, by the pool and the window that decided.", "upstream", "account", "pool", "window"),
 		blocks:    counter("headroom_blocks_total", "How often this process shut a pool, mostly because the upstream refused a call.", "upstream", "account", "pool"),
@@ -71,6 +75,10 @@ func New() *Decisions {
 			Buckets: []float64{.000001, .00001, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
 		}),
 	}
+	all := prometheus.NewRegistry()
+	all.MustRegister(d.outcomes, d.refusals, d.blocks, d.replayed, d.others, d.unmetered, d.took)
+	d.collector = all
+	return d
 }
 
 // Expect makes the outcomes and the blocks of all that a price book names stand at zero. An
@@ -98,24 +106,6 @@ var (
 	_ quota.Observer       = (*Decisions)(nil)
 	_ prometheus.Collector = (*Decisions)(nil)
 )
-
-// Describe implements [prometheus.Collector].
-func (d *Decisions) Describe(to chan<- *prometheus.Desc) {
-	for _, c := range d.all() {
-		c.Describe(to)
-	}
-}
-
-// Collect implements [prometheus.Collector].
-func (d *Decisions) Collect(to chan<- prometheus.Metric) {
-	for _, c := range d.all() {
-		c.Collect(to)
-	}
-}
-
-func (d *Decisions) all() []prometheus.Collector {
-	return []prometheus.Collector{d.outcomes, d.refusals, d.blocks, d.replayed, d.others, d.unmetered, d.took}
-}
 
 // answers are the events that answer a caller.
 var answers = []quota.EventKind{

@@ -2,7 +2,6 @@ package pagestore_test
 
 import (
 	"context"
-	"runtime"
 	"testing"
 	"time"
 
@@ -61,33 +60,8 @@ func TestCallersShareTheNextTransaction(t *testing.T) {
 	l.told(clock, 6, 2, "it left", "true 6/10", "bad input", "false 6/10", "true 10/10", "true 10/10", "true 10/10", "it left")
 }
 
-// Close fails the callers that wait, and waits for the transaction under way.
-func TestCloseEndsTheLanes(t *testing.T) {
-	clock := &heldClock{held: make(chan struct{})}
-	s := onServer(t, clock)
-	first, later, closed := make(chan error, 1), make(chan error, 1), make(chan struct{})
-	go func() { _, err := s.Reserve(context.Background(), request("a", 1)); first <- err }()
-	clock.read()
-	go func() { _, err := s.Reserve(context.Background(), request("b", 1)); later <- err }()
-	for s.Waiting() < 1 {
-		runtime.Gosched()
-	}
-	go func() { s.Close(); close(closed) }()
-	if err := <-later; err == nil {
-		t.Error("a caller behind Close was granted")
-	}
-	close(clock.held)
-	if err := <-first; err != nil {
-		t.Errorf("under way: %v, want it granted", err)
-	}
-	<-closed
-	if _, err := s.Reserve(t.Context(), request("c", 1)); err == nil {
-		t.Error("granted by a closed store")
-	}
-}
-
-// A panic in a lane reaches one caller. The others that share its transaction get an error.
-func TestAPanicInALaneHangsNobody(t *testing.T) {
+// A panic of a job that runs apart reaches its caller. The others that share its transaction get an error.
+func TestAPanicApartHangsNobody(t *testing.T) {
 	s := onServer(t, &brokenClock{})
 	func() {
 		defer func() {
