@@ -2,6 +2,7 @@ package quota
 
 import (
 	linked "container/list"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -42,6 +43,7 @@ type waiter struct {
 	called  bool     // turn is closed
 	ahead   *nextAsk // the question before which it is not served, or its own
 	tooLate *nextAsk // for what it is sent away: it cannot be served in time
+	behind  int      // how many calls came before it then
 	wake    func()   // ends its sleep; nil if it does not sleep
 	woken   bool     // a slot or units came back since it asked
 }
@@ -227,7 +229,7 @@ func (l *line) review(now time.Time, todo ...*waiter) {
 			}
 			w.call()
 		case latest.first().After(w.until):
-			w.tooLate = latest
+			w.tooLate, w.behind = latest, w.before()
 			w.call()
 			todo = l.remove(w, todo)
 			continue
@@ -261,6 +263,18 @@ func (w *waiter) followers(all []*waiter) []*waiter {
 	return all
 }
 
+// before counts who stands before w, in the queue where most do.
+func (w *waiter) before() (most int) {
+	for _, p := range w.places {
+		n := 0
+		for at := p.at.Prev(); at != nil; at = at.Prev() {
+			n++
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
 // call tells w that it is its turn, or that it is sent away.
 func (w *waiter) call() {
 	if !w.called {
@@ -271,9 +285,10 @@ func (w *waiter) call() {
 
 func waiterAt(e *linked.Element) *waiter { return e.Value.(*waiter) }
 
-// refusal is what a call is told that would come too late behind the one ahead. The
-// units come back when that one asks again, if then; those of its own are not known.
-func (a *nextAsk) refusal(store, clock time.Time, charges []Charge) *RefusedError {
+// refusal is what w is told, which would come too late behind those before it. The units come
+// back when the one ahead asks again, if then; those of its own are not known.
+func (w *waiter) refusal(store, clock time.Time, charges []Charge) *RefusedError {
+	a := w.tooLate
 	after := max(a.at.Sub(clock), 0)
 	v := Verdict{Pool: charges[0].Pool, Units: charges[0].Units, At: store, RetryAfter: after, RetryAt: store.Add(after), ResetAt: store.Add(after)}
 	for i := range charges {
@@ -284,7 +299,10 @@ func (a *nextAsk) refusal(store, clock time.Time, charges []Charge) *RefusedErro
 		}
 	}
 	if !v.Blocked {
-		v.Reason = "calls that came before it wait"
+		v.Place, v.Reason = w.behind+1, "1 call that came before it waits"
+		if w.behind != 1 {
+			v.Reason = fmt.Sprintf("%d calls that came before it wait", w.behind)
+		}
 	}
 	return &RefusedError{v}
 }

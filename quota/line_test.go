@@ -226,7 +226,7 @@ func TestRefusedInLine(t *testing.T) {
 			v.RetryAfter < time.Hour || v.RetryAfter > time.Hour+3*time.Second || !v.RetryAt.Equal(v.At.Add(v.RetryAfter)) {
 			t.Errorf("%+v", v)
 		}
-		if want := "reserve api/b: refused: calls that came before it wait; retry after 1h"; !strings.HasPrefix(err.Error(), want) {
+		if want := "reserve api/b: refused: 1 call that came before it waits; retry after 1h"; !strings.HasPrefix(err.Error(), want) || v.Place != 2 {
 			t.Errorf("%v\nwant %s", err, want)
 		}
 		if last := events[len(events)-1]; last.Kind != quota.EventRefused || last.Pool != v.Pool {

@@ -262,7 +262,8 @@ func (l *Ledger) takesTurn(ctx context.Context, id string, charges []Charge, t *
 	now := l.now()
 	v := &Verdict{
 		ID: id, Pool: first.Pool, Window: first.Windows[0].Name, Units: first.Units, Limit: first.Windows[0].Limit, At: now,
-		RetryAfter: told.Due, RetryAt: now.Add(told.Due), ResetAt: now.Add(told.Due), Reason: "1 call of others comes first",
+		RetryAfter: told.Due, RetryAt: now.Add(told.Due), ResetAt: now.Add(told.Due),
+		Place: told.Ahead + 1, Reason: "1 call of others comes first",
 	}
 	if told.Ahead != 1 {
 		v.Reason = fmt.Sprintf("%d calls of others come first", told.Ahead)

@@ -23,6 +23,7 @@ type Verdict struct {
 	Reason     string    // of the block
 	Blocked    bool      // refused because the pool is shut
 	Probing    bool      `json:",omitempty"` // Blocked, because one call goes first after a block; the ledger sets it
+	Place      int       `json:",omitempty"` // refused because others come first: its place among those that wait, from 2; else 0
 	Repeat     bool      // the id was granted before; nothing was charged
 	Impossible bool      // waiting does not help
 	Overflow   bool      // the family or a keyed pool is full, and its new keys share a page

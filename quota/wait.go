@@ -109,7 +109,7 @@ func (l *Ledger) waitInLine(ctx context.Context, c Call, w *waiter, price *price
 			}
 		}
 		if w.tooLate != nil {
-			return nil, l.failed(ctx, &c, w.tooLate.refusal(l.now(), l.clock.Now(), price.charges))
+			return nil, l.failed(ctx, &c, w.refusal(l.now(), l.clock.Now(), price.charges))
 		}
 		if refused == nil {
 			now := l.clock.Now()

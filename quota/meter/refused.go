@@ -17,6 +17,10 @@ import (
 // is refused, blocked, impossible, unpriced, body or outage.
 const RefusedHeader = "Headroom-Refused"
 
+// PlaceHeader has the place of a refused call among those that wait for the same units, if others
+// come first.
+const PlaceHeader = "Headroom-Place"
+
 // longestRetry is the longest Retry-After that common SDKs wait for. The SDKs of OpenAI and
 // Anthropic obey less than a minute. If it is longer, they retry within seconds by their own
 // backoff, and would be refused again.
@@ -53,7 +57,7 @@ func RefusalOf(resp *http.Response) error {
 // answered with 400, a [BodyError] with 400 or 413, and an outage of the ledger with 503. Other errors stay errors: As429
 // returns nil.
 //
-// The answer has [RefusedHeader], and a JSON body with the error's message.
+// The answer has [RefusedHeader], [PlaceHeader] if others come first, and a JSON body with the error's message.
 // x-should-retry: false tells an SDK not to retry if waiting does not help, or takes a
 // minute or longer, which SDKs do not wait. [RefusalOf] returns the error.
 func As429(req *http.Request, err error) *http.Response {
@@ -70,6 +74,9 @@ func As429(req *http.Request, err error) *http.Response {
 		seconds := max((refused.RetryAfter+time.Second-1)/time.Second, 1)
 		retry = seconds*time.Second < longestRetry
 		h.Set("Retry-After", strconv.FormatInt(int64(seconds), 10))
+		if refused.Place > 0 {
+			h.Set(PlaceHeader, strconv.Itoa(refused.Place))
+		}
 	case errors.Is(err, quota.ErrImpossible):
 		status, kind = http.StatusBadRequest, "impossible"
 	case errors.Is(err, quota.ErrUnpriced):

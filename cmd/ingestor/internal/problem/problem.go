@@ -93,6 +93,7 @@ type Verdict struct {
 	RetryAt    *time.Time       `json:"retry_at"`
 	ResetAt    *time.Time       `json:"reset_at"`
 	At         *time.Time       `json:"at"`
+	Place      int              `json:"place,omitempty"`
 	Repeat     bool             `json:"repeat"`
 	Blocked    bool             `json:"blocked"`
 	BlockedBy  quota.Blocker    `json:"blocked_by,omitempty"`
@@ -108,7 +109,7 @@ func VerdictOf(v *quota.Verdict) *Verdict {
 	shown := &Verdict{
 		Allowed: v.Allowed, ID: OwnID(v.ID), Window: v.Window, Units: v.Units, Used: v.Used, Limit: v.Limit, Remaining: v.Remaining,
 		RetryAfter: v.RetryAfter.Seconds(), RetryAt: view.Instant(v.RetryAt), ResetAt: view.Instant(v.ResetAt), At: view.Instant(v.At),
-		Repeat: v.Repeat, Blocked: v.Blocked, BlockedBy: v.BlockedBy, Reason: v.Reason, Impossible: v.Impossible, Overflow: v.Overflow, Rebased: v.Rebased, Outage: v.Outage,
+		Place: v.Place, Repeat: v.Repeat, Blocked: v.Blocked, BlockedBy: v.BlockedBy, Reason: v.Reason, Impossible: v.Impossible, Overflow: v.Overflow, Rebased: v.Rebased, Outage: v.Outage,
 	}
 	if v.Pool != (quota.Pool{}) { // an admitted call without a price has no pool
 		shown.Pool = v.Pool.String()

@@ -347,6 +347,27 @@ func TestWaitingIsBounded(t *testing.T) {
 	}
 }
 
+// TestARefusalSaysItsPlace: a call that cannot wait as long as those before it is told how many they are.
+func TestARefusalSaysItsPlace(t *testing.T) {
+	clock := heldClock{quota.NewSimClock(time.Date(2026, 11, 22, 22, 0, 0, 0, time.UTC)), make(chan struct{})}
+	r := newRig(t, rigOptions{clock: clock, change: func(o *Options) { o.Waiting = 3 }})
+	if got := r.call("GET", "/api/v1/few"); got.StatusCode != 200 || got.Header.Get("Headroom-Place") != "" {
+		t.Fatalf("%s %v %s", got.Status, got.Header, got.body)
+	}
+	waited := make(chan answered)
+	go func() { waited <- r.call("GET", "/api/v1/few", "Headroom-Wait", "1m") }()
+	var got answered
+	until(t, "a call is behind the one that waits", func() bool {
+		got = r.call("GET", "/api/v1/few", "Headroom-Wait", "1s")
+		return got.Header.Get("Headroom-Place") == "2"
+	})
+	if got.Header.Get("Headroom-Refused") != "refused" || !strings.Contains(got.body, "1 call that came before it waits") {
+		t.Errorf("%s %v %s", got.Status, got.Header, got.body)
+	}
+	close(clock.wake)
+	<-waited
+}
+
 // TestAPlaceIsForTheWait: a call that has its units gives its place to wait back, however long
 // the upstream takes to answer.
 func TestAPlaceIsForTheWait(t *testing.T) {

@@ -81,7 +81,7 @@ func (h *Handler) refusal(c *call, err error) *refusal {
 		_ = resp.Body.Close()
 		p.Status, p.Message, p.Kind = resp.StatusCode, err.Error(), resp.Header.Get(meter.RefusedHeader)
 		p.header.Set(meter.RefusedHeader, p.Kind)
-		for _, name := range []string{"Retry-After", "X-Should-Retry"} {
+		for _, name := range []string{"Retry-After", "X-Should-Retry", meter.PlaceHeader} {
 			if value := resp.Header.Get(name); value != "" {
 				p.header.Set(name, value)
 			}
