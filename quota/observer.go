@@ -3,7 +3,6 @@ package quota
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 )
 
@@ -60,13 +59,6 @@ type Event struct {
 	Host       string        // unmetered
 	Err        error         // impossible, unpriced, observed, outage, failed, others, unmetered; admitted: the outage
 	Took       time.Duration // granted, refused, blocked: how long the store took
-}
-
-// LogValue implements [slog.LogValuer]. It leaves out the secret.
-func (e Event) LogValue() slog.Value {
-	type plain Event
-	e.Token.Nonce = Nonce{}
-	return slog.AnyValue(plain(e))
 }
 
 // tell calls the observer, if there is one.

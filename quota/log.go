@@ -1,0 +1,138 @@
+package quota
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/headroom-quota/headroom/internal/stretch"
+)
+
+// LogObserver returns an observer that writes to a log; nil is slog.Default(). Grants
+// and settlements are debugging, refusals are information, and what somebody should
+// look at is a warning: outages and calls admitted in one, blocks, calls that no price
+// or limit allows. Refusals that repeat, of one pool and method, are debugging until the
+// first one's retry time, at least for a minute and at most for 15; the next line says how
+// many there were. For metrics beside it, use an [ObserverFunc] that calls both.
+func LogObserver(log *slog.Logger) Observer {
+	if log == nil {
+		log = slog.Default()
+	}
+	return &logObserver{log: log}
+}
+
+type logObserver struct {
+	log     *slog.Logger
+	refused stretch.Set[refusedLine]
+}
+
+// refusedLine is what the lines of a stretch of refusals have in common.
+type refusedLine struct {
+	kind                       EventKind
+	pool                       Pool
+	window                     string
+	method, job, region, class string
+}
+
+// sayings are how events read in a log.
+var sayings = map[EventKind]struct {
+	level slog.Level
+	text  string
+}{
+	EventGranted:    {slog.LevelDebug, "granted"},
+	EventDrawn:      {slog.LevelDebug, "drawn from a hold"},
+	EventSettled:    {slog.LevelDebug, "settled"},
+	EventRefused:    {slog.LevelInfo, "refused by the ledger"},
+	EventBlocked:    {slog.LevelInfo, "refused: the pool is blocked"},
+	EventObserved:   {slog.LevelInfo, "let through, though it would have been refused"},
+	EventReplayed:   {slog.LevelInfo, "replayed from the journal"},
+	EventAdjusted:   {slog.LevelInfo, "adjusted"},
+	EventOpened:     {slog.LevelInfo, "pool opened"},
+	EventAdmitted:   {slog.LevelWarn, "admitted in an outage of the ledger"},
+	EventOutage:     {slog.LevelWarn, "refused: outage of the ledger"},
+	EventShut:       {slog.LevelWarn, "pool blocked"},
+	EventImpossible: {slog.LevelWarn, "impossible"},
+	EventUnpriced:   {slog.LevelWarn, "no price"},
+	EventFailed:     {slog.LevelWarn, "failed"},
+	EventOthers:     {slog.LevelInfo, "the upstream has counted units of others"},
+	EventLimit:      {slog.LevelWarn, "the upstream has another limit than the price book"},
+	EventUnmetered:  {slog.LevelDebug, "not metered: no upstream lists the host"},
+	EventRebased:    {slog.LevelWarn, "the ledger's clock was set back, or has returned: what was used counts from now"},
+}
+
+// Observe implements [Observer].
+func (o *logObserver) Observe(ctx context.Context, e Event) {
+	saying := sayings[e.Kind]
+	if !o.log.Enabled(ctx, saying.level) {
+		return
+	}
+	var before int64
+	if e.Kind == EventRefused || e.Kind == EventBlocked {
+		line, first := refusedLine{e.Kind, e.Pool, e.Verdict.Window, e.Call.Method, e.Call.Job, e.Call.Region, e.Call.Class}, false
+		if before, first = o.refused.Begins(line, e.Verdict.At, e.Verdict.RetryAt); !first {
+			saying.level = slog.LevelDebug
+		}
+	}
+	attrs := e.attrs()
+	attrs.number("refused_before", before)
+	o.log.LogAttrs(ctx, saying.level, saying.text, attrs...)
+}
+
+// LogValue implements [slog.LogValuer]: a log gets what [LogObserver] writes, and no
+// secret.
+func (e Event) LogValue() slog.Value {
+	return slog.GroupValue(append(attrs{slog.String("kind", string(e.Kind))}, e.attrs()...)...)
+}
+
+// attrs returns what an event says, for a log.
+func (e *Event) attrs() (a attrs) {
+	if e.Pool != (Pool{}) {
+		a.text("pool", e.Pool.String())
+	}
+	a.text("host", e.Host)
+	a.text("method", e.Call.Method)
+	a.text("job", e.Call.Job)
+	a.text("region", e.Call.Region)
+	a.text("class", e.Call.Class)
+	a.text("id", e.Verdict.ID)
+	a.text("id", e.Token.ID)
+	a.number("units", e.Verdict.Units)
+	a.number("units", e.Units)
+	if v := &e.Verdict; v.Window != "" {
+		a = append(a, slog.String("window", v.Window), slog.Int64("used", v.Used), slog.Int64("limit", v.Limit))
+	}
+	a.number("back", e.Settlement.Back)
+	a.number("left", e.Settlement.Left)
+	a.number("charged", e.Settlement.Charged)
+	a.time("retry_at", e.Verdict.RetryAt)
+	a.time("until", e.Until)
+	a.text("blocked_by", string(e.Verdict.BlockedBy))
+	a.text("blocked_by", string(e.BlockedBy))
+	a.text("reason", e.Verdict.Reason)
+	a.text("reason", e.Reason)
+	if e.Err != nil {
+		a.text("err", e.Err.Error())
+	}
+	return a
+}
+
+// attrs leaves out what an event does not have.
+type attrs []slog.Attr
+
+func (a *attrs) text(key, value string) {
+	if value != "" {
+		*a = append(*a, slog.String(key, value))
+	}
+}
+
+func (a *attrs) number(key string, value int64) {
+	if value != 0 {
+		*a = append(*a, slog.Int64(key, value))
+	}
+}
+
+func (a *attrs) time(key string, value time.Time) {
+	if !value.IsZero() {
+		*a = append(*a, slog.Time(key, value))
+	}
+}
