@@ -46,7 +46,11 @@ func (f *file) spend(t *tx, q quota.SpendQuery) ([]quota.Spent, error) {
 	}
 	from, to := storekit.SpendRange(window.At(t.now), q)
 	rest, found := days{}, days{}
-	if err := t.add(rest, f.sums.upto+1, math.MaxInt64, from, to); err != nil {
+	err = t.add(rest, f.sums.upto+1, math.MaxInt64, math.MaxInt64, from, to)
+	for _, n := range f.sums.young {
+		err = cmp.Or(err, t.add(rest, n, n, math.MaxInt64, from, to))
+	}
+	if err != nil {
 		return nil, err
 	}
 	for _, part := range []days{f.sums.days, rest} {
@@ -108,18 +112,21 @@ func (d days) fold(q quota.SpendQuery, pools map[int64]pool) ([]quota.Spent, err
 //
 // A charge changes while its receipt lives, by the clock of who settles it, and is deleted
 // only after its day is no longer shown. So sums are of charges that were made [settled] ago,
-// in the order of their numbers, up to the first younger one. Should the clock step back
+// in the order of their numbers, but for a few younger ones: a call that takes hours renews
+// its receipt, and a clock may have been ahead. Should the clock step back
 // further than that, old charges could change again: the sums are then forgotten. They are
-// also made again now and then, for what nobody thinks of, such as a person who deletes rows.
+// also made again now and then, for those that were young, and for what nobody thinks of,
+// such as a person who deletes rows.
 //
 // One caller at a time uses them, in one of the sessions that read. The others are left to
 // those who look at the pools.
 type sums struct {
-	turn chan struct{} // held by the caller
-	days days
-	size int    // the number of sums
-	upto int64  // charges up to this number are counted
-	last charge // of them
+	turn  chan struct{} // held by the caller
+	days  days
+	size  int     // the number of sums
+	upto  int64   // charges up to this number are counted
+	last  charge  // of them
+	young []int64 // numbers of those that are not counted
 
 	begun, used time.Time
 
@@ -179,6 +186,8 @@ const (
 	mostSums = 200_000
 	// summedAtOnce is how many charges one statement adds up. A reader that leaves loses only these.
 	summedAtOnce = 20_000
+	// mostYoung bounds the charges that are read one by one.
+	mostYoung = 500
 )
 
 func newSums() *sums {
@@ -212,14 +221,16 @@ func (s *sums) grow(t *tx, shown string) error {
 	if err := s.forget(t, shown); err != nil {
 		return err
 	}
-	end, err := t.one("spend_settled", s.upto, int64(window.At(t.now.Add(-settled))))
-	for err == nil && s.upto < end.Int(0) {
-		next, part := min(s.upto+s.atOnce, end.Int(0)), days{}
-		var last charge
-		if last, err = t.charge(next); err == nil {
-			err = t.add(part, s.upto+1, next, "0", "9999-99-99")
-		}
-		if err != nil || s.size+part.size() > s.most {
+	old := int64(window.At(t.now.Add(-settled)))
+	end, err := t.one("spend_old", s.upto, old)
+	for err == nil && end != nil && s.upto < end.Int(0) {
+		next, young, part := min(s.upto+s.atOnce, end.Int(0)), s.young, days{}
+		last, failed := t.charge(next)
+		err = cmp.Or(failed, t.read("spend_young", []driver.Value{s.upto + 1, next, old, int64(mostYoung + 1)}, func(r sqlitefile.Row) error {
+			young = append(young, r.Int(0))
+			return nil
+		}), t.add(part, s.upto+1, next, old, "0", "9999-99-99"))
+		if err != nil || len(young) > mostYoung || s.size+part.size() > s.most {
 			break
 		}
 		for day, sums := range part {
@@ -229,7 +240,7 @@ func (s *sums) grow(t *tx, shown string) error {
 				}
 			}
 		}
-		s.upto, s.last = next, last
+		s.upto, s.last, s.young = next, last, young
 	}
 	return err
 }
@@ -243,9 +254,9 @@ func (t *tx) charge(number int64) (c charge, err error) {
 	return c, err
 }
 
-// add adds up charges of some numbers and days.
-func (t *tx) add(to days, first, last int64, from, until string) error {
-	return t.read("spend", []driver.Value{first, last, from, until}, func(r sqlitefile.Row) error {
+// add adds up charges of some numbers and days that were made until a time.
+func (t *tx) add(to days, first, last, made int64, from, until string) error {
+	return t.read("spend", []driver.Value{first, last, made, from, until}, func(r sqlitefile.Row) error {
 		units, _ := r[8].(float64)
 		to.add(r.Text(1), sumKey{r.Int(0), r.Int(2), quota.Labels{Method: r.Text(3), Job: r.Text(4), Region: r.Text(5), Class: r.Text(6), Reason: r.Text(7)}}, sum{units, r.Int(9), r.Int(10)})
 		return nil

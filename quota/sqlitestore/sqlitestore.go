@@ -97,7 +97,8 @@ func (s *Store) ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Close closes the file, after the operations that have begun.
+// Close closes the file, after the transaction under way. Calls that wait for their turn fail, and
+// later ones.
 func (s *Store) Close() error {
 	if s == nil || s.file == nil {
 		return nil

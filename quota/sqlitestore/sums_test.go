@@ -154,7 +154,7 @@ func TestSpendOfOldChargesIsKept(t *testing.T) {
 		clock.Advance(10 * time.Minute)
 	}
 	asks(t, s, "first", clock.Now())
-	if young := 50 - s.file.sums.upto; young != int64(settled/(10*time.Minute))-1 {
+	if young := 50 - s.file.sums.upto; young != int64(settled/(10*time.Minute))-1 || len(s.file.sums.young) != 0 {
 		t.Errorf("%d charges are added up each time", young)
 	}
 	kept.Spoil(t, path, "UPDATE reservations SET units = 1000 WHERE number < 10")

@@ -25,22 +25,25 @@ INSERT INTO reservations (pool_id, id, nonce, made, at, day, units, reserved, ca
 SELECT pool_id, ?2, ?3, ?4, at, day, ?5, ?6, ?7, generation, method, job, region, class, reason, key, shared, 1, ?8, ?9, ?10
 FROM reservations WHERE number = ?1;
 
--- spend adds up charges by pool, day, hour and labels. Args: first number, last number, first
--- day, last day. In SQLite the remainder of a negative number is negative. A slot, which has no
--- day, is no spend.
+-- spend adds up charges by pool, day, hour and labels. Args: first number, last number, made
+-- until, first day, last day. In SQLite the remainder of a negative number is negative. A
+-- slot, which has no day, is no spend.
 SELECT pool_id, day, at - (at % 3600000000 + 3600000000) % 3600000000 AS hour, method, job, region, class, reason,
 	total(units), sum(calls), min(number)
 FROM reservations
-WHERE number BETWEEN ?1 AND ?2 AND day BETWEEN ?3 AND ?4
+WHERE number BETWEEN ?1 AND ?2 AND made <= ?3 AND day BETWEEN ?4 AND ?5
 GROUP BY pool_id, day, hour, method, job, region, class, reason;
 
 -- spend_pools returns the pools of an account. Args: upstream, account.
 SELECT id, pool, zone FROM births WHERE upstream = ?1 AND account = ?2;
 
--- spend_settled returns the number up to which all charges were made until a time, behind a
--- number. Args: that number, time.
-SELECT coalesce((SELECT number - 1 FROM reservations WHERE number > ?1 AND made > ?2 ORDER BY number LIMIT 1),
-	(SELECT max(number) FROM reservations), 0);
+-- spend_old returns the number of the last charge that was made until a time. Args: after
+-- this number, time.
+SELECT number FROM reservations WHERE number > ?1 AND made <= ?2 ORDER BY number DESC LIMIT 1;
+
+-- spend_young returns the numbers of charges that were made after a time. Args: first number,
+-- last number, time, how many at most.
+SELECT number FROM reservations WHERE number BETWEEN ?1 AND ?2 AND made > ?3 ORDER BY number LIMIT ?4;
 
 -- spend_last returns the last charge up to a number. Args: number.
 SELECT number, made FROM reservations WHERE number <= ?1 ORDER BY number DESC LIMIT 1;
