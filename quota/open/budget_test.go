@@ -139,7 +139,7 @@ func spendMoney(path string, begin func() bool, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	opened, err := open.Open(context.Background(), string(address), &open.Options{Book: costs, Logger: slog.New(slog.DiscardHandler)})
+	opened, err := open.Open(context.Background(), string(address), &open.Options{Book: costs, State: path, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}
@@ -345,7 +345,7 @@ func budgetUsed(t *testing.T, text, address string) int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opened, err := open.Open(t.Context(), address, &open.Options{Book: costs, Logger: slog.New(slog.DiscardHandler)})
+	opened, err := open.Open(t.Context(), address, &open.Options{Book: costs, State: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,8 @@ func run(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "open-")
 	if err == nil {
 		defer os.RemoveAll(dir)
-		err = errors.Join(os.Chdir(dir), os.WriteFile("costs.yaml", []byte("extends: builtin\n"), 0o600))
+		// A test that names no folder for its state must not use that of the person who runs it.
+		err = errors.Join(os.Chdir(dir), os.Setenv("XDG_STATE_HOME", dir), os.WriteFile("costs.yaml", []byte("extends: builtin\n"), 0o600))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
