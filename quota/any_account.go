@@ -50,9 +50,7 @@ func (p *places) of(u *book.Upstream, account string, span time.Duration) string
 		taken = &placed{linked.New(), map[string]*linked.Element{}, map[string]bool{}}
 		p.taken[u.Name] = taken
 	}
-	if at := taken.by[account]; at != nil {
-		at.Value.(*place).used = now
-		taken.used.MoveToBack(at)
+	if taken.stays(account, now) {
 		return account
 	}
 	if len(taken.by) >= u.MaxAccounts {
@@ -75,14 +73,19 @@ func (p *places) of(u *book.Upstream, account string, span time.Duration) string
 func (p *places) stay(upstream, account string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	taken := p.taken[upstream]
-	if taken == nil {
-		return
+	if taken := p.taken[upstream]; taken != nil {
+		taken.stays(account, p.now())
 	}
-	if at := taken.by[account]; at != nil {
-		at.Value.(*place).used = p.now()
-		taken.used.MoveToBack(at)
+}
+
+// stays keeps the place of an account, and reports whether it has one.
+func (p *placed) stays(account string, now time.Time) bool {
+	at := p.by[account]
+	if at != nil {
+		at.Value.(*place).used = now
+		p.used.MoveToBack(at)
 	}
+	return at != nil
 }
 
 // tells reports whether events name an account.

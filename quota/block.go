@@ -24,33 +24,26 @@ func (l *Ledger) Block(ctx context.Context, pool Pool, until time.Time, reason s
 	if until.Sub(l.clock.Now()) > maxBlock { // a misread answer must not shut a pool for ever
 		return BadInput("block %s: %s is too far off; a block may last %s at most", pool, until.UTC().Format(time.RFC3339), roundUp(maxBlock))
 	}
-	b := BlockRequest{Until: until, Reason: reason}
-	if lr := l.lowers(pool, b); lr != nil {
-		return lr.refused(ctx, l, "", until.Sub(l.now()))
-	}
-	return l.block(ctx, pool, b)
+	return l.refusedUntil(ctx, pool, BlockRequest{Until: until, Reason: reason}, until.Sub(l.now()))
 }
 
 // BlockFor shuts a pool for a while, counted by the store's clock: what a
 // Retry-After asks for.
 func (l *Ledger) BlockFor(ctx context.Context, pool Pool, d time.Duration, reason string) error {
-	b := BlockRequest{For: d, Reason: reason}
-	if lr := l.lowers(pool, b); lr != nil {
-		return lr.refused(ctx, l, "", d)
-	}
-	return l.block(ctx, pool, b)
+	return l.refusedUntil(ctx, pool, BlockRequest{For: d, Reason: reason}, d)
 }
 
-// lowers returns what is known of a pool if a refusal lowers its rate, and does not shut it.
-func (l *Ledger) lowers(pool Pool, b BlockRequest) *learner {
-	if strings.HasPrefix(b.Reason, handMark) || l.current() == nil {
-		return nil
-	}
+// refusedUntil shuts a pool, or lowers its rate if that is learned and no person shuts it. Named is the wait that
+// the upstream has named.
+func (l *Ledger) refusedUntil(ctx context.Context, pool Pool, b BlockRequest, named time.Duration) error {
 	c, err := l.current().pool(pool)
-	if b.Charges = []Charge{c}; err != nil || b.Check() != nil { // block says what is wrong
-		return nil
+	b.Charges = []Charge{c}
+	if err == nil && !strings.HasPrefix(b.Reason, handMark) && b.Check() == nil { // else block says what is wrong
+		if lr := l.learner(c.Pool); lr != nil {
+			return lr.refused(ctx, l, "", named)
+		}
 	}
-	return l.learner(c.Pool)
+	return l.block(ctx, pool, b)
 }
 
 // These say how long a pool is shut by a refusal that names no time.
@@ -74,17 +67,13 @@ func (l *Ledger) BlockUntilReset(ctx context.Context, pool Pool, reason string) 
 		return err
 	}
 	now := window.At(l.now())
-	until := now.Add(blockWithoutReset)
 	spec, ok := resets(c.Windows)
-	if lr := l.lowers(pool, BlockRequest{For: time.Second, Reason: reason}); lr != nil && !ok {
-		return lr.refused(ctx, l, "", 0)
+	if !ok {
+		return l.refusedUntil(ctx, pool, BlockRequest{Until: now.Add(blockWithoutReset).Time(), Reason: reason}, 0)
 	}
-	if ok {
-		start, end := spec.Bounds(now)
-		until = end
-		if grace := start.Add(graceAfterReset); now < grace && grace < end {
-			until = grace
-		}
+	start, until := spec.Bounds(now)
+	if grace := start.Add(graceAfterReset); now < grace && grace < until {
+		until = grace
 	}
 	return l.block(ctx, pool, BlockRequest{Until: until.Time(), Reason: reason})
 }

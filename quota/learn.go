@@ -301,7 +301,7 @@ func (l *Ledger) lookLearned(ctx context.Context, p *prices, pool Pool) (*Learne
 }
 
 func (lr *learner) found(n Note) *Learned {
-	s := readLearned(n.Text)
+	s := readNote[pace.State](n)
 	k := &Learned{Rate: s.RateNow(lr.bounds), Measured: s.Rate, Refusals: s.Said, Refused: s.Open != 0}
 	if s.Began != 0 {
 		k.Since = s.Began.Time()

@@ -94,7 +94,7 @@ func (lr *learner) change(ctx context.Context, l *Ledger, reads bool, do func(*p
 			if err != nil {
 				return err
 			}
-			lr.state = readLearned(n.Text)
+			lr.state = readNote[pace.State](n)
 			lr.saw(n, now)
 		}
 		lr.mu.Lock()
@@ -120,7 +120,7 @@ func (lr *learner) change(ctx context.Context, l *Ledger, reads bool, do func(*p
 			return err
 		}
 		if !swapped {
-			lr.state = readLearned(n.Text)
+			lr.state = readNote[pace.State](n)
 			lr.saw(n, l.clock.Now())
 			continue
 		}
@@ -159,15 +159,6 @@ func (lr *learner) saw(n Note, now time.Time) {
 			}
 		}
 	}
-}
-
-// readLearned reads a note. One that cannot be read was written by hand, or by a version to come: what
-// it says is learned anew.
-func readLearned(text string) (s pace.State) {
-	if err := json.Unmarshal([]byte(text), &s); err != nil {
-		return pace.State{}
-	}
-	return s
 }
 
 // tell tells a state what became of a call.

@@ -77,6 +77,17 @@ func (l *Ledger) current() *prices {
 	return l.prices.Load()
 }
 
+// open returns the prices for a caller who still waits.
+func (l *Ledger) open(ctx context.Context, op string) (*prices, error) {
+	if err := tooLate(ctx, op); err != nil {
+		return nil, err
+	}
+	if p := l.current(); p != nil {
+		return p, nil
+	}
+	return nil, errNotMade
+}
+
 // New returns a ledger with the prices of book and the pools of store. Package quota/open
 // does this for a ledger at an address.
 func New(book *Book, store Store, o *Options) (*Ledger, error) {

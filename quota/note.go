@@ -2,6 +2,7 @@ package quota
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"time"
@@ -45,6 +46,15 @@ func CheckNote(name string, version int64, text string) error {
 		return BadInput("a note takes at most %d bytes, not %d", MaxNote, len(text))
 	}
 	return nil
+}
+
+// readNote reads the state in a note. One that cannot be read was written by hand, or by a version to
+// come: it begins anew.
+func readNote[S any](n Note) (s S) {
+	if err := json.Unmarshal([]byte(n.Text), &s); err != nil {
+		return *new(S)
+	}
+	return s
 }
 
 // Note changes a note that the processes of a ledger share. Change gets its text, and returns the new one,

@@ -15,18 +15,15 @@ const ReadyID = "ready"
 // process has locked, and a disk that is full.
 func (l *Ledger) Ready(ctx context.Context) error {
 	const op = "ask whether the ledger can be written"
-	if err := tooLate(ctx, op); err != nil {
+	p, err := l.open(ctx, op)
+	if err != nil {
 		return err
-	}
-	p := l.current()
-	if p == nil {
-		return errNotMade
 	}
 	keys := p.accountKeys("", "")
 	if len(keys) == 0 {
 		return nil // the price book has no upstream
 	}
-	_, err := l.store.Settle(ctx, Token{Upstream: keys[0].upstream, Account: keys[0].account, ID: ReadyID}, nil)
+	_, err = l.store.Settle(ctx, Token{Upstream: keys[0].upstream, Account: keys[0].account, ID: ReadyID}, nil)
 	if errors.Is(err, ErrNoReceipt) {
 		return nil
 	}

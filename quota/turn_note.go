@@ -152,7 +152,7 @@ func (t *turnLine) reads(ctx context.Context, l *Ledger) error {
 
 // saw takes what a note says.
 func (t *turnLine) saw(n Note, now time.Time) {
-	t.state, t.version, t.read, t.kept = readLine(n), n.Version, now, n.Text != ""
+	t.state, t.version, t.read, t.kept = readNote[fair.State](n), n.Version, now, n.Text != ""
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ahead = n.Now.Sub(now)

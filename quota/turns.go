@@ -2,7 +2,6 @@ package quota
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -220,14 +219,6 @@ func (t *turns) swap(ctx context.Context, of accountKey, version int64, text str
 	return n, done, err
 }
 
-// readLine reads a note. One that cannot be read was written by hand, or by a version to come.
-func readLine(n Note) (s fair.State) {
-	if err := json.Unmarshal([]byte(n.Text), &s); err != nil {
-		return fair.State{}
-	}
-	return s
-}
-
 // takesTurn returns the refusal of a call that is held back, and nil for one that may ask the store. If the line
 // cannot be read, the store is asked, and says why.
 func (l *Ledger) takesTurn(ctx context.Context, id string, charges []Charge, t *turn) *Verdict {
@@ -374,7 +365,7 @@ func (l *Ledger) peek(c *Call, p *price, v *Verdict) {
 		ctx, cancel := context.WithTimeout(context.Background(), peekEvery)
 		defer cancel()
 		n, _, err := t.swap(ctx, of, -1, "")
-		if s := readLine(n); err == nil && !s.Idle(window.At(n.Now)) { // else the next call meets the same fault
+		if s := readNote[fair.State](n); err == nil && !s.Idle(window.At(n.Now)) { // else the next call meets the same fault
 			l.openLine(of)
 		}
 	}()
@@ -400,7 +391,7 @@ func (l *Ledger) waiting(ctx context.Context, of accountKey) (all []Waiting) {
 	if err != nil {
 		return nil
 	}
-	s := readLine(n)
+	s := readNote[fair.State](n)
 	for _, t := range s.Waiting(window.At(n.Now)) {
 		all = append(all, Waiting{t.Flow, t.Units, t.Since.Time(), t.Pools})
 	}

@@ -44,12 +44,9 @@ type WindowUsage struct {
 // returns a few keys, the fullest first: those charged last, and those of the price book.
 func (v View) Usage(ctx context.Context, upstream, account string) ([]Usage, error) {
 	l := v.ledger
-	if err := tooLate(ctx, "look at the pools"); err != nil {
+	p, err := l.open(ctx, "look at the pools")
+	if err != nil {
 		return nil, err
-	}
-	p := l.current()
-	if p == nil {
-		return nil, errNotMade
 	}
 	var all []Usage
 	for _, key := range p.accountKeys(upstream, account) {
@@ -178,12 +175,9 @@ func (p *prices) known(upstream, account string) error {
 // all of them.
 func (v View) Spend(ctx context.Context, q SpendQuery, by ...Dimension) ([]Spent, error) {
 	l := v.ledger
-	if err := tooLate(ctx, "read the spend"); err != nil {
+	p, err := l.open(ctx, "read the spend")
+	if err != nil {
 		return nil, err
-	}
-	p := l.current()
-	if p == nil {
-		return nil, errNotMade
 	}
 	keys := p.accountKeys(q.Upstream, q.Account)
 	if len(keys) == 0 {

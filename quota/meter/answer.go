@@ -119,7 +119,7 @@ func (a *answer) wrap(resp *http.Response) {
 			a.reading.End(false)
 			a.reading = nil
 		}
-		resp.Body = &answerStream{a, body}
+		resp.Body = &stream{a, body}
 	default:
 		if body == http.NoBody {
 			a.end(true)
@@ -204,8 +204,8 @@ func (a *answer) end(eof bool) {
 	a.settleTo(units, taken)
 }
 
-// answerStream is the connection of an answer that has changed its protocol.
-type answerStream struct {
-	*answer
+// stream is the connection of an answer that has changed its protocol.
+type stream struct {
+	io.ReadCloser
 	io.Writer
 }

@@ -299,27 +299,17 @@ func header(h http.Header, name string) (string, bool) {
 // instant reads the time of the next try: seconds from now, as in Retry-After, seconds or
 // milliseconds since 1970, as in x-ratelimit-reset, or a date of HTTP.
 func instant(text string) (until time.Time, wait time.Duration, ok bool) {
-	const (
-		longestWait = int64(longestBlock / time.Second)
-		year2001    = 1_000_000_000 // longer than any wait, and earlier than any time to wait for
-		millis      = year2001 * 1000
-	)
-	n, err := strconv.ParseInt(text, 10, 64)
-	if _, some, ok := content.Time(book.SecondsToGo, text); err != nil && ok && some > 0 {
-		return time.Time{}, some, true // a fraction
+	const year2001 = 1_000_000_000 // longer than any wait, and earlier than any time to wait for
+	as := book.RetryAfterTime
+	if n, err := strconv.ParseFloat(text, 64); err == nil && n >= year2001*1000 {
+		as = book.UnixMillis
+	} else if err == nil && n >= year2001 {
+		as = book.UnixTime
 	}
-	switch {
-	case err != nil:
-		until, err = http.ParseTime(text)
-		return until, 0, err == nil
-	case n < 0 || n > longestWait && n < year2001 || n >= millis*1000:
-		return time.Time{}, 0, false
-	case n <= longestWait:
-		return time.Time{}, max(time.Duration(n)*time.Second, time.Second), true // zero means as soon as possible
-	case n >= millis:
-		return time.UnixMilli(n), 0, true
+	if until, wait, ok = content.Time(as, text); wait < 0 {
+		wait, ok = time.Second, strings.Trim(text, "0") == "" // as soon as possible, or no time at all
 	}
-	return time.Unix(n, 0), 0, true
+	return until, wait, ok
 }
 
 // body is the beginning of an answer's body.

@@ -175,12 +175,6 @@ func (b *secretBody) Read(p []byte) (int, error) {
 	return n, b.of.clean(err)
 }
 
-// secretStream is the body of an answer that has changed the protocol.
-type secretStream struct {
-	secretBody
-	io.Writer
-}
-
 // urlHeaders are the headers of answers that hold URLs, which clients follow and log.
 var urlHeaders = []string{"Location", "Content-Location", "Link", "Refresh"}
 
@@ -196,7 +190,7 @@ func (c *call) guard(resp *http.Response) error {
 	if hides && resp.Body != nil {
 		c.body = secretBody{resp.Body, c}
 		if w, is := resp.Body.(io.Writer); is && resp.StatusCode == http.StatusSwitchingProtocols {
-			resp.Body = &secretStream{c.body, w}
+			resp.Body = &stream{&c.body, w}
 		} else {
 			resp.Body = &c.body
 		}
