@@ -153,6 +153,19 @@ func BadUsage(err error) error {
 	return err
 }
 
+// Command returns a command, which shows its help if run is nil. The first of complete completes its
+// arguments. The manual of the program has its help.
+func Command(use string, args cobra.PositionalArgs, run func(cmd *cobra.Command, args []string) error, complete ...cobra.CompletionFunc) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Args: args, RunE: run}
+	if run == nil {
+		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	}
+	if len(complete) > 0 {
+		cmd.ValidArgsFunction = complete[0]
+	}
+	return cmd
+}
+
 // Known returns an error for an unknown command.
 func Known(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {

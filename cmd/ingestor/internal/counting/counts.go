@@ -242,14 +242,10 @@ func newWatcher(ctx context.Context, a *session.Session, s *settings.Settings, l
 }
 
 func (w *watcher) run(ctx context.Context) {
-	tick := time.NewTicker(w.every)
-	defer tick.Stop()
 	for {
 		w.once(ctx)
-		select {
-		case <-ctx.Done():
+		if (quota.SystemClock{}).Sleep(ctx, w.every) != nil {
 			return
-		case <-tick.C:
 		}
 	}
 }

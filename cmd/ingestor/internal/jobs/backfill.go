@@ -25,19 +25,14 @@ type backfillFlags struct {
 
 func BackfillCommand(a *session.Session) *cobra.Command {
 	var f backfillFlags
-	cmd := a.WithOutput(&cobra.Command{
-		Use: "backfill [JOB]",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if (len(args) == 1) == (f.query != "") || len(args) > 1 {
-				return console.Usage("name one search job of the configuration, or a --query\nFor help: %s --help", cmd.CommandPath())
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return backfill(a, cmd, args, &f)
-		},
-		ValidArgsFunction: a.CompleteFirst(session.SearchNames),
-	})
+	cmd := a.Command("backfill [JOB]", func(cmd *cobra.Command, args []string) error {
+		if (len(args) == 1) == (f.query != "") || len(args) > 1 {
+			return console.Usage("name one search job of the configuration, or a --query\nFor help: %s --help", cmd.CommandPath())
+		}
+		return nil
+	}, func(cmd *cobra.Command, args []string) error {
+		return backfill(a, cmd, args, &f)
+	}, a.CompleteFirst(session.SearchNames))
 	cmd.Flags().StringVar(&f.since, "since", "", "first `day` of publication, as 2026-01-31")
 	cmd.Flags().StringVar(&f.until, "until", "", "`day` after the last day of publication")
 	cmd.Flags().StringVar(&f.query, "query", "", "`text` to search for, instead of the queries of a job")

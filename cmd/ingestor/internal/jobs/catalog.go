@@ -23,33 +23,25 @@ import (
 )
 
 func CatalogCommand(a *session.Session) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:  "catalog",
-		Args: console.Known,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
+	cmd := console.Command("catalog", console.Known, nil)
 	cmd.AddCommand(catalogCopyCommand(a))
 	return cmd
 }
 
 func catalogCopyCommand(a *session.Session) *cobra.Command {
 	var from, to string
-	cmd := a.WithOutput(&cobra.Command{
-		Use:  "copy --from FILE --to URL",
-		Args: console.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.Settings(cmd.Flags())
-			if err != nil {
-				return err
-			}
-			if settings.IsDatabase(from) {
-				return copyBack(cmd.Context(), a, from, cmp.Or(to, s.Catalog))
-			}
-			if to = cmp.Or(to, s.Database); to == "" {
-				return console.Usage("--to is missing: the URL of a PostgreSQL database, as postgres://user@host/database")
-			}
-			return copyCatalog(cmd.Context(), a, cmp.Or(from, s.Catalog), to)
-		},
+	cmd := a.Command("copy --from FILE --to URL", console.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		s, err := a.Settings(cmd.Flags())
+		if err != nil {
+			return err
+		}
+		if settings.IsDatabase(from) {
+			return copyBack(cmd.Context(), a, from, cmp.Or(to, s.Catalog))
+		}
+		if to = cmp.Or(to, s.Database); to == "" {
+			return console.Usage("--to is missing: the URL of a PostgreSQL database, as postgres://user@host/database")
+		}
+		return copyCatalog(cmd.Context(), a, cmp.Or(from, s.Catalog), to)
 	})
 	cmd.Flags().StringVar(&from, "from", "", "SQLite `file` to copy, or PostgreSQL URL (default the catalog of the settings)")
 	cmd.Flags().StringVar(&to, "to", "", "PostgreSQL `URL` to copy to (default the database of the settings), or a new file")
@@ -161,14 +153,10 @@ func withoutPassword(address string) string {
 
 func DoctorCommand(a *session.Session) *cobra.Command {
 	var repair bool
-	cmd := a.WithOutput(&cobra.Command{
-		Use:  "doctor",
-		Args: console.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.WithCatalog(cmd, func(ctx context.Context, c session.AnyCatalog) error {
-				return examine(ctx, a, c, repair)
-			})
-		},
+	cmd := a.Command("doctor", console.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		return a.WithCatalog(cmd, func(ctx context.Context, c session.AnyCatalog) error {
+			return examine(ctx, a, c, repair)
+		})
 	})
 	cmd.Flags().BoolVar(&repair, "repair", false, "rebuild the search index")
 	return cmd

@@ -18,24 +18,20 @@ import (
 
 func RegionsCommand(a *session.Session) *cobra.Command {
 	var most string
-	cmd := a.WithOutput(&cobra.Command{
-		Use:  "regions",
-		Args: console.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var d time.Duration
-			if most != "" {
-				var err error
-				if d, err = view.ParseSpan(most); err != nil {
-					return console.Usage("--max-age: %w", err)
-				}
+	cmd := a.Command("regions", console.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		var d time.Duration
+		if most != "" {
+			var err error
+			if d, err = view.ParseSpan(most); err != nil {
+				return console.Usage("--max-age: %w", err)
 			}
-			return a.WithCatalogToRead(cmd, func(ctx context.Context, c session.AnyCatalog) error {
-				if most == "" {
-					d = a.Loaded.MaxAge
-				}
-				return showFeeds(ctx, a, c, d)
-			})
-		},
+		}
+		return a.WithCatalogToRead(cmd, func(ctx context.Context, c session.AnyCatalog) error {
+			if most == "" {
+				d = a.Loaded.MaxAge
+			}
+			return showFeeds(ctx, a, c, d)
+		})
 	})
 	cmd.Flags().StringVar(&most, "max-age", "", "`duration` after which a chart is stale (default max_age of the settings, 26h)")
 	return cmd
@@ -66,19 +62,14 @@ func feedTable(s *console.Sheet, all []view.Feed) {
 func TrendingCommand(a *session.Session) *cobra.Command {
 	var category string
 	var limit int
-	cmd := a.WithOutput(&cobra.Command{
-		Use:  "trending REGION",
-		Args: console.Takes(1, 1, "one region, as US or DE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if limit < 1 {
-				return console.Usage("--limit must be 1 or more, not %d", limit)
-			}
-			return a.WithCatalogToRead(cmd, func(ctx context.Context, c session.AnyCatalog) error {
-				return showChart(ctx, a, c, strings.ToUpper(args[0]), ingest.Category(category), limit)
-			})
-		},
-		ValidArgsFunction: a.CompleteFirst(session.RegionNames),
-	})
+	cmd := a.Command("trending REGION", console.Takes(1, 1, "one region, as US or DE"), func(cmd *cobra.Command, args []string) error {
+		if limit < 1 {
+			return console.Usage("--limit must be 1 or more, not %d", limit)
+		}
+		return a.WithCatalogToRead(cmd, func(ctx context.Context, c session.AnyCatalog) error {
+			return showChart(ctx, a, c, strings.ToUpper(args[0]), ingest.Category(category), limit)
+		})
+	}, a.CompleteFirst(session.RegionNames))
 	cmd.Flags().StringVar(&category, "category", ingest.AllCategories, "`id` of a video category; 0 means all")
 	cmd.Flags().IntVarP(&limit, "limit", "n", 20, "`number` of videos to show")
 	return cmd
@@ -131,31 +122,26 @@ type searchFlags struct {
 
 func SearchCommand(a *session.Session) *cobra.Command {
 	var f searchFlags
-	cmd := a.WithOutput(&cobra.Command{
-		Use: "search QUERY",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if strings.TrimSpace(strings.Join(args, " ")) == "" {
-				return console.Usage("the query is missing\nTo search: %s QUERY", cmd.CommandPath())
+	cmd := a.Command("search QUERY", func(cmd *cobra.Command, args []string) error {
+		if strings.TrimSpace(strings.Join(args, " ")) == "" {
+			return console.Usage("the query is missing\nTo search: %s QUERY", cmd.CommandPath())
+		}
+		return nil
+	}, func(cmd *cobra.Command, args []string) error {
+		if f.limit < 1 || f.limit > 100 {
+			return console.Usage("--limit must be 1 to 100, not %d\nFor more videos, use --cursor", f.limit)
+		}
+		q := catalog.Query{Text: strings.Join(args, " "), Region: strings.ToUpper(f.region), Limit: f.limit, Cursor: f.cursor}
+		if f.since != "" {
+			var err error
+			if q.Since, err = view.ParseMoment(f.since, a.Now()); err != nil {
+				return console.Usage("--since: %w", err)
 			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if f.limit < 1 || f.limit > 100 {
-				return console.Usage("--limit must be 1 to 100, not %d\nFor more videos, use --cursor", f.limit)
-			}
-			q := catalog.Query{Text: strings.Join(args, " "), Region: strings.ToUpper(f.region), Limit: f.limit, Cursor: f.cursor}
-			if f.since != "" {
-				var err error
-				if q.Since, err = view.ParseMoment(f.since, a.Now()); err != nil {
-					return console.Usage("--since: %w", err)
-				}
-			}
-			return a.WithCatalogToRead(cmd, func(ctx context.Context, c session.AnyCatalog) error {
-				return showHits(ctx, a, c, q)
-			})
-		},
-		ValidArgsFunction: cobra.NoFileCompletions,
-	})
+		}
+		return a.WithCatalogToRead(cmd, func(ctx context.Context, c session.AnyCatalog) error {
+			return showHits(ctx, a, c, q)
+		})
+	}, cobra.NoFileCompletions)
 	cmd.Flags().StringVar(&f.region, "region", "", "only videos fetched for this `region`")
 	cmd.Flags().StringVar(&f.since, "since", "", "only videos published since this `time`: 2026-11-01, or 7d for 7 days ago")
 	cmd.Flags().StringVar(&f.cursor, "cursor", "", "`cursor` of the last answer, for the videos after it")

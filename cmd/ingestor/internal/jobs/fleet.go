@@ -134,18 +134,14 @@ func verifyLater(ctx context.Context, a *session.Session, w *works, cancel conte
 
 func FleetCommand(a *session.Session) *cobra.Command {
 	var all bool
-	cmd := a.WithOutput(&cobra.Command{
-		Use:  "fleet",
-		Args: console.Known,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withFleet(a, cmd, func(ctx context.Context, b *fleet.Board) error {
-				status, err := b.Status(ctx)
-				if err != nil {
-					return err
-				}
-				return a.Print(view.FleetStatus(status), func(s *console.Sheet) { writeFleet(s, &status, all) })
-			})
-		},
+	cmd := a.Command("fleet", console.Known, func(cmd *cobra.Command, _ []string) error {
+		return withFleet(a, cmd, func(ctx context.Context, b *fleet.Board) error {
+			status, err := b.Status(ctx)
+			if err != nil {
+				return err
+			}
+			return a.Print(view.FleetStatus(status), func(s *console.Sheet) { writeFleet(s, &status, all) })
+		})
 	})
 	cmd.Flags().BoolVar(&all, "all", false, "show also the work that waits until its job is due")
 	cmd.AddCommand(fleetPauseCommand(a), fleetResumeCommand(a), fleetRetryCommand(a), fleetDropCommand(a))
@@ -270,22 +266,16 @@ func changeFleet(a *session.Session, cmd *cobra.Command, args []string, did stri
 }
 
 func fleetPauseCommand(a *session.Session) *cobra.Command {
-	return fleetJobCommand(a, &cobra.Command{
-		Use: "pause JOB",
-	}, "%s is paused on all machines. To resume it: ingestor fleet resume %[1]s", true, (*fleet.Board).Pause)
+	return fleetJobCommand(a, "pause JOB", "%s is paused on all machines. To resume it: ingestor fleet resume %[1]s", true, (*fleet.Board).Pause)
 }
 
 func fleetResumeCommand(a *session.Session) *cobra.Command {
-	return fleetJobCommand(a, &cobra.Command{
-		Use: "resume JOB",
-	}, "%s is no longer paused. Its work begins within seconds.", false, (*fleet.Board).Resume)
+	return fleetJobCommand(a, "resume JOB", "%s is no longer paused. Its work begins within seconds.", false, (*fleet.Board).Resume)
 }
 
 // fleetJobCommand makes a command that pauses or resumes a job, and says so when it is done.
-func fleetJobCommand(a *session.Session, cmd *cobra.Command, done string, paused bool, change func(*fleet.Board, context.Context, string, string) error) *cobra.Command {
-	cmd.Args = console.Takes(1, 1, "one job")
-	cmd.ValidArgsFunction = a.CompleteFirst(session.JobNames)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+func fleetJobCommand(a *session.Session, use, done string, paused bool, change func(*fleet.Board, context.Context, string, string) error) *cobra.Command {
+	return a.Command(use, console.Takes(1, 1, "one job"), func(cmd *cobra.Command, args []string) error {
 		return changeFleet(a, cmd, args, done, func(ctx context.Context, b *fleet.Board, j *fleetJob) error {
 			if !paused && !j.Paused {
 				j.did = "%s was not paused."
@@ -293,37 +283,26 @@ func fleetJobCommand(a *session.Session, cmd *cobra.Command, done string, paused
 			j.Paused = paused
 			return change(b, ctx, j.Account, j.Job)
 		})
-	}
-	return a.WithOutput(cmd)
+	}, a.CompleteFirst(session.JobNames))
 }
 
 func fleetDropCommand(a *session.Session) *cobra.Command {
-	return a.WithOutput(&cobra.Command{
-		Use:  "drop JOB",
-		Args: console.Takes(1, 1, "one job"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return changeFleet(a, cmd, args, "Dropped the work of %s.", func(ctx context.Context, b *fleet.Board, j *fleetJob) (err error) {
-				_, err = b.Drop(ctx, j.Account, j.Job)
-				if held, ok := errors.AsType[*fleet.HeldError](err); ok {
-					return console.Config(fmt.Errorf("%w\nRemove it there, and reload or restart the daemon", held))
-				}
-				return err
-			})
-		},
-		ValidArgsFunction: a.CompleteFirst(session.JobNames),
-	})
+	return a.Command("drop JOB", console.Takes(1, 1, "one job"), func(cmd *cobra.Command, args []string) error {
+		return changeFleet(a, cmd, args, "Dropped the work of %s.", func(ctx context.Context, b *fleet.Board, j *fleetJob) (err error) {
+			_, err = b.Drop(ctx, j.Account, j.Job)
+			if held, ok := errors.AsType[*fleet.HeldError](err); ok {
+				return console.Config(fmt.Errorf("%w\nRemove it there, and reload or restart the daemon", held))
+			}
+			return err
+		})
+	}, a.CompleteFirst(session.JobNames))
 }
 
 func fleetRetryCommand(a *session.Session) *cobra.Command {
-	return a.WithOutput(&cobra.Command{
-		Use:  "retry [JOB]",
-		Args: console.Takes(0, 1, "one job, or none for all"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return changeFleet(a, cmd, args, "", func(ctx context.Context, b *fleet.Board, j *fleetJob) (err error) {
-				j.Units, err = b.Retry(ctx, j.Account, j.Job)
-				return err
-			})
-		},
-		ValidArgsFunction: a.CompleteFirst(session.JobNames),
-	})
+	return a.Command("retry [JOB]", console.Takes(0, 1, "one job, or none for all"), func(cmd *cobra.Command, args []string) error {
+		return changeFleet(a, cmd, args, "", func(ctx context.Context, b *fleet.Board, j *fleetJob) (err error) {
+			j.Units, err = b.Retry(ctx, j.Account, j.Job)
+			return err
+		})
+	}, a.CompleteFirst(session.JobNames))
 }

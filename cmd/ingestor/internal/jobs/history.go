@@ -16,32 +16,28 @@ import (
 func RunsCommand(a *session.Session) *cobra.Command {
 	var q catalog.RunsQuery
 	var work bool
-	cmd := a.WithOutput(&cobra.Command{
-		Use:  "runs",
-		Args: console.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if q.Limit < 1 {
-				return console.Usage("--limit must be 1 or more, not %d", q.Limit)
+	cmd := a.Command("runs", console.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		if q.Limit < 1 {
+			return console.Usage("--limit must be 1 or more, not %d", q.Limit)
+		}
+		return a.WithCatalogToRead(cmd, func(ctx context.Context, c session.AnyCatalog) error {
+			all, err := c.Runs(ctx, q)
+			if err != nil {
+				return err
 			}
-			return a.WithCatalogToRead(cmd, func(ctx context.Context, c session.AnyCatalog) error {
-				all, err := c.Runs(ctx, q)
-				if err != nil {
-					return err
+			return a.Print(view.Runs(all), func(s *console.Sheet) {
+				switch {
+				case len(all) == 0 && q.Job != "":
+					s.Line("There was no run of %s yet.\nTo make one: ingestor run --once --job %s", q.Job, q.Job)
+				case len(all) == 0:
+					s.Line("There was no run yet.\nTo make one: ingestor run --once")
+				case work:
+					s.View(view.WorkTable(all))
+				default:
+					s.View(view.RunTable(all))
 				}
-				return a.Print(view.Runs(all), func(s *console.Sheet) {
-					switch {
-					case len(all) == 0 && q.Job != "":
-						s.Line("There was no run of %s yet.\nTo make one: ingestor run --once --job %s", q.Job, q.Job)
-					case len(all) == 0:
-						s.Line("There was no run yet.\nTo make one: ingestor run --once")
-					case work:
-						s.View(view.WorkTable(all))
-					default:
-						s.View(view.RunTable(all))
-					}
-				})
 			})
-		},
+		})
 	})
 	cmd.Flags().StringVar(&q.Job, "job", "", "only runs of this `job`")
 	cmd.Flags().IntVarP(&q.Limit, "limit", "n", 20, "`number` of runs to show")
@@ -52,42 +48,33 @@ func RunsCommand(a *session.Session) *cobra.Command {
 }
 
 func StateCommand(a *session.Session) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:  "state",
-		Args: console.Known,
-	}
+	cmd := a.Command("state", console.Known, nil)
 	show := stateShowCommand(a)
 	cmd.RunE = show.RunE
-	a.WithOutput(cmd)
 	cmd.AddCommand(show, stateResetCommand(a))
 	return cmd
 }
 
 func stateShowCommand(a *session.Session) *cobra.Command {
-	return a.WithOutput(&cobra.Command{
-		Use:  "show [JOB]",
-		Args: console.Takes(0, 1, "one job, or none for all"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			job := strings.Join(args, "")
-			return a.WithCatalogToRead(cmd, func(ctx context.Context, c session.AnyCatalog) error {
-				all, err := c.Cursors(ctx, job)
-				if err != nil {
-					return err
+	return a.Command("show [JOB]", console.Takes(0, 1, "one job, or none for all"), func(cmd *cobra.Command, args []string) error {
+		job := strings.Join(args, "")
+		return a.WithCatalogToRead(cmd, func(ctx context.Context, c session.AnyCatalog) error {
+			all, err := c.Cursors(ctx, job)
+			if err != nil {
+				return err
+			}
+			if all == nil {
+				all = []catalog.Cursor{}
+			}
+			return a.Print(all, func(s *console.Sheet) {
+				if len(all) == 0 {
+					s.Line("Nothing was fetched yet.")
+					return
 				}
-				if all == nil {
-					all = []catalog.Cursor{}
-				}
-				return a.Print(all, func(s *console.Sheet) {
-					if len(all) == 0 {
-						s.Line("Nothing was fetched yet.")
-						return
-					}
-					cursorTable(s, all)
-				})
+				cursorTable(s, all)
 			})
-		},
-		ValidArgsFunction: a.CompleteFirst(session.JobNames),
-	})
+		})
+	}, a.CompleteFirst(session.JobNames))
 }
 
 func cursorTable(s *console.Sheet, all []catalog.Cursor) {
@@ -106,16 +93,11 @@ func cursorTable(s *console.Sheet, all []catalog.Cursor) {
 }
 
 func stateResetCommand(a *session.Session) *cobra.Command {
-	return a.WithOutput(&cobra.Command{
-		Use:  "reset JOB [WORK]",
-		Args: console.Takes(1, 2, "a job, and perhaps one unit of its work"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.WithCatalog(cmd, func(ctx context.Context, c session.AnyCatalog) error {
-				return resetState(ctx, a, c, args)
-			})
-		},
-		ValidArgsFunction: a.CompleteFirst(session.JobNames),
-	})
+	return a.Command("reset JOB [WORK]", console.Takes(1, 2, "a job, and perhaps one unit of its work"), func(cmd *cobra.Command, args []string) error {
+		return a.WithCatalog(cmd, func(ctx context.Context, c session.AnyCatalog) error {
+			return resetState(ctx, a, c, args)
+		})
+	}, a.CompleteFirst(session.JobNames))
 }
 
 // begun is the work that was reset, in JSON.

@@ -46,36 +46,28 @@ func lookOnce(ctx context.Context, a *session.Session, w *works) {
 }
 
 func NotifyCommand(a *session.Session) *cobra.Command {
-	cmd := a.WithOutput(&cobra.Command{
-		Use:  "notify",
-		Args: console.Known,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.Settings(cmd.Flags())
+	cmd := a.Command("notify", console.Known, func(cmd *cobra.Command, _ []string) error {
+		s, err := a.Settings(cmd.Flags())
+		if err != nil {
+			return err
+		}
+		if len(s.Notify) == 0 {
+			none := notify.Shown{Events: []notify.Item{}, Waiting: []string{}}
+			return a.Print(none, func(s *console.Sheet) {
+				s.Line("Nobody is notified, because the setting notify is empty. docs/operations.md has an example.")
+			})
+		}
+		return a.WithCatalogToRead(cmd, func(ctx context.Context, c session.AnyCatalog) error {
+			shown, err := notify.Show(ctx, c)
 			if err != nil {
 				return err
 			}
-			if len(s.Notify) == 0 {
-				none := notify.Shown{Events: []notify.Item{}, Waiting: []string{}}
-				return a.Print(none, func(s *console.Sheet) {
-					s.Line("Nobody is notified, because the setting notify is empty. docs/operations.md has an example.")
-				})
-			}
-			return a.WithCatalogToRead(cmd, func(ctx context.Context, c session.AnyCatalog) error {
-				shown, err := notify.Show(ctx, c)
-				if err != nil {
-					return err
-				}
-				return a.Print(shown, func(s *console.Sheet) { writeNotices(s, &shown, a.Loaded) })
-			})
-		},
+			return a.Print(shown, func(s *console.Sheet) { writeNotices(s, &shown, a.Loaded) })
+		})
 	})
-	cmd.AddCommand(&cobra.Command{
-		Use:  "test [TARGET]",
-		Args: console.Takes(0, 1, "a target"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return testTargets(a, cmd, args)
-		},
-	})
+	cmd.AddCommand(console.Command("test [TARGET]", console.Takes(0, 1, "a target"), func(cmd *cobra.Command, args []string) error {
+		return testTargets(a, cmd, args)
+	}))
 	return cmd
 }
 

@@ -31,12 +31,8 @@ type planFlags struct {
 
 func PlanCommand(a *session.Session) *cobra.Command {
 	var f planFlags
-	cmd := a.WithOutput(&cobra.Command{
-		Use:  "plan",
-		Args: console.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return makePlan(a, cmd, &f)
-		},
+	cmd := a.Command("plan", console.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		return makePlan(a, cmd, &f)
 	})
 	cmd.Flags().IntVar(&f.days, "days", plan.DefaultDays, "`number` of days of the upstream's calendar, today included")
 	cmd.Flags().StringVar(&f.from, "from", "", "first `day` of the upstream's calendar, as 2027-03-01 (default now)")

@@ -38,12 +38,8 @@ type runFlags struct {
 
 func RunCommand(a *session.Session) *cobra.Command {
 	var f runFlags
-	cmd := a.WithOutput(&cobra.Command{
-		Use:  "run",
-		Args: console.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runJobs(a, cmd, &f)
-		},
+	cmd := a.Command("run", console.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		return runJobs(a, cmd, &f)
 	})
 	cmd.Flags().BoolVar(&f.once, "once", false, "run the jobs once, and exit")
 	cmd.Flags().BoolVar(&f.due, "due", false, "with --once: only jobs that are due")

@@ -33,23 +33,19 @@ func SandboxCommand(a *session.Session) *cobra.Command {
 	var units int64
 	var seed uint64
 	var trouble trouble
-	cmd := a.WithOutput(&cobra.Command{
-		Use:  "sandbox",
-		Args: console.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if units < 1 {
-				return console.Usage("--quota must be 1 or more, not %d", units)
-			}
-			o := &youtubesim.Options{Seed: seed, Quota: youtubesim.Quota{youtubesim.Default: units}}
-			if err := trouble.add(o); err != nil {
-				return err
-			}
-			sim := youtubesim.New(o)
-			if trouble.hidden != "" {
-				fmt.Fprint(a.Stdout, hiddenCosts)
-			}
-			return serveSandbox(cmd.Context(), a, sim, trouble.slow(sim), listen)
-		},
+	cmd := a.Command("sandbox", console.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		if units < 1 {
+			return console.Usage("--quota must be 1 or more, not %d", units)
+		}
+		o := &youtubesim.Options{Seed: seed, Quota: youtubesim.Quota{youtubesim.Default: units}}
+		if err := trouble.add(o); err != nil {
+			return err
+		}
+		sim := youtubesim.New(o)
+		if trouble.hidden != "" {
+			fmt.Fprint(a.Stdout, hiddenCosts)
+		}
+		return serveSandbox(cmd.Context(), a, sim, trouble.slow(sim), listen)
 	})
 	cmd.Flags().StringVar(&listen, "listen", SandboxListen, "local `address`; port 0 chooses a free one")
 	cmd.Flags().Int64Var(&units, "quota", 10000, "`number` of units that it grants in a Pacific day")
@@ -230,13 +226,9 @@ upstreams: {youtube: {pools: {units: {quota: %d, headroom: %d}}}}
 `, demoQuota, demoHeadroom)
 
 func DemoCommand(a *session.Session) *cobra.Command {
-	return &cobra.Command{
-		Use:  "demo",
-		Args: console.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return demo(cmd.Context(), a)
-		},
-	}
+	return console.Command("demo", console.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		return demo(cmd.Context(), a)
+	})
 }
 
 // demo makes two runs, a day apart.

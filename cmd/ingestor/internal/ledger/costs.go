@@ -22,41 +22,32 @@ import (
 )
 
 func CostsCommand(a *session.Session) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:  "costs",
-		Args: console.Known,
-	}
+	cmd := a.Command("costs", console.Known, nil)
 	var diff bool
-	show := &cobra.Command{
-		Use:  "show [METHOD | UPSTREAM | FAMILY]",
-		Args: console.Takes(0, 1, "one method, upstream or family, or none for all"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.Settings(cmd.Flags())
-			switch {
-			case err != nil:
-				return err
-			case len(args) == 1 && diff:
-				return console.Usage("--diff compares whole books; leave out %s", args[0])
-			case len(args) == 1 && s.Book.Families[args[0]] != nil:
-				return a.WithLedgerToRead(cmd, func(ctx context.Context, l *quota.Ledger) error {
-					return showFamily(ctx, a, l, s.Book.Families[args[0]])
-				})
-			case len(args) == 1:
-				return explain(a, s.Book, args[0])
-			case diff && s.Costs == "":
-				return showBook(a, []byte("# The price book is the built-in one, so nothing differs. To name another one: --costs FILE\n{}\n"))
-			case diff:
-				return showBook(a, s.Book.Diff())
-			}
-			if err := showBook(a, s.Book.Format()); err != nil {
-				return err
-			}
-			return showSetLimits(a, cmd, s)
-		},
-		ValidArgsFunction: a.CompleteFirst(session.MethodNames),
-	}
+	show := a.Command("show [METHOD | UPSTREAM | FAMILY]", console.Takes(0, 1, "one method, upstream or family, or none for all"), func(cmd *cobra.Command, args []string) error {
+		s, err := a.Settings(cmd.Flags())
+		switch {
+		case err != nil:
+			return err
+		case len(args) == 1 && diff:
+			return console.Usage("--diff compares whole books; leave out %s", args[0])
+		case len(args) == 1 && s.Book.Families[args[0]] != nil:
+			return a.WithLedgerToRead(cmd, func(ctx context.Context, l *quota.Ledger) error {
+				return showFamily(ctx, a, l, s.Book.Families[args[0]])
+			})
+		case len(args) == 1:
+			return explain(a, s.Book, args[0])
+		case diff && s.Costs == "":
+			return showBook(a, []byte("# The price book is the built-in one, so nothing differs. To name another one: --costs FILE\n{}\n"))
+		case diff:
+			return showBook(a, s.Book.Diff())
+		}
+		if err := showBook(a, s.Book.Format()); err != nil {
+			return err
+		}
+		return showSetLimits(a, cmd, s)
+	}, a.CompleteFirst(session.MethodNames))
 	for _, c := range []*cobra.Command{cmd, show} {
-		a.WithOutput(c)
 		c.Flags().BoolVar(&diff, "diff", false, "show only the differences from the book that it extends")
 	}
 	cmd.RunE = show.RunE
@@ -89,27 +80,23 @@ type builtinBook struct {
 }
 
 func listCostsCommand(a *session.Session) *cobra.Command {
-	return a.WithOutput(&cobra.Command{
-		Use:  "list",
-		Args: console.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			var all []builtinBook
-			for _, name := range headroom.ListBuiltin() {
-				b, err := headroom.Load(name)
-				if err != nil {
-					return err
-				}
-				row := builtinBook{Name: name, Upstreams: slices.Sorted(maps.Keys(b.Upstreams))}
-				for _, u := range b.Upstreams {
-					row.Source = u.Source
-					if !u.Verified.IsZero() {
-						row.Verified = u.Verified.Format(time.DateOnly)
-					}
-				}
-				all = append(all, row)
+	return a.Command("list", console.NoArgs, func(*cobra.Command, []string) error {
+		var all []builtinBook
+		for _, name := range headroom.ListBuiltin() {
+			b, err := headroom.Load(name)
+			if err != nil {
+				return err
 			}
-			return a.Print(all, func(s *console.Sheet) { builtinBooks(s, all) })
-		},
+			row := builtinBook{Name: name, Upstreams: slices.Sorted(maps.Keys(b.Upstreams))}
+			for _, u := range b.Upstreams {
+				row.Source = u.Source
+				if !u.Verified.IsZero() {
+					row.Verified = u.Verified.Format(time.DateOnly)
+				}
+			}
+			all = append(all, row)
+		}
+		return a.Print(all, func(s *console.Sheet) { builtinBooks(s, all) })
 	})
 }
 
@@ -244,21 +231,18 @@ type bookFacts struct {
 
 func factsCommand(a *session.Session) *cobra.Command {
 	var most int
-	cmd := a.WithOutput(&cobra.Command{
-		Use: "facts [BOOK...]",
-		RunE: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				args = headroom.ListBuiltin()
-			}
-			all, err := factsOf(args, a.Now())
-			if err != nil {
-				return err
-			}
-			if err := a.Print(all, func(s *console.Sheet) { writeFacts(s, all) }); err != nil || most == 0 {
-				return err
-			}
-			return tooOld(all, most)
-		},
+	cmd := a.Command("facts [BOOK...]", nil, func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			args = headroom.ListBuiltin()
+		}
+		all, err := factsOf(args, a.Now())
+		if err != nil {
+			return err
+		}
+		if err := a.Print(all, func(s *console.Sheet) { writeFacts(s, all) }); err != nil || most == 0 {
+			return err
+		}
+		return tooOld(all, most)
 	})
 	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return headroom.ListBuiltin(), cobra.ShellCompDirectiveNoFileComp

@@ -21,55 +21,52 @@ func draftCommand(a *session.Session) *cobra.Command {
 	var kinds, hosts []string
 	var out string
 	var overwrite bool
-	cmd := &cobra.Command{
-		Use: "draft [--from KIND FILE]...",
-		RunE: func(_ *cobra.Command, files []string) error {
-			d := draft.New()
-			sources := map[string]func(string, []byte) error{"har": d.HAR, "log": d.Log, "openapi": d.OpenAPI, "api-commons": d.Commons}
-			switch {
-			case len(kinds) == 0 && len(hosts) == 0 && len(files) == 0:
-				return console.Usage("nothing to draft from\nName a source: ingestor costs draft --from har FILE")
-			case len(kinds) != len(files):
-				return console.Usage("each --from needs a kind and a file, as in --from har calls.har; there are %d kinds and %d files", len(kinds), len(files))
+	cmd := console.Command("draft [--from KIND FILE]...", nil, func(_ *cobra.Command, files []string) error {
+		d := draft.New()
+		sources := map[string]func(string, []byte) error{"har": d.HAR, "log": d.Log, "openapi": d.OpenAPI, "api-commons": d.Commons}
+		switch {
+		case len(kinds) == 0 && len(hosts) == 0 && len(files) == 0:
+			return console.Usage("nothing to draft from\nName a source: ingestor costs draft --from har FILE")
+		case len(kinds) != len(files):
+			return console.Usage("each --from needs a kind and a file, as in --from har calls.har; there are %d kinds and %d files", len(kinds), len(files))
+		}
+		for _, host := range hosts {
+			if err := d.Host(host); err != nil {
+				return console.Usage("--host %s %w", host, err)
 			}
-			for _, host := range hosts {
-				if err := d.Host(host); err != nil {
-					return console.Usage("--host %s %w", host, err)
-				}
+		}
+		for i, file := range files {
+			read := sources[kinds[i]]
+			if read == nil {
+				return console.Usage("--from %s is not known; it is one of har, log, openapi and api-commons", kinds[i])
 			}
-			for i, file := range files {
-				read := sources[kinds[i]]
-				if read == nil {
-					return console.Usage("--from %s is not known; it is one of har, log, openapi and api-commons", kinds[i])
-				}
-				text, err := readDraftSource(a, file)
-				if err != nil {
-					return err
-				}
-				name := filepath.Base(file)
-				if file == "-" {
-					name = "standard input"
-				}
-				if err := read(name, text); err != nil {
-					return console.Usage("%s %w", file, err)
-				}
-			}
-			text, notes := d.Book()
-			if !strings.Contains(text, "hosts: ") {
-				return console.Usage("no source names a host with an API\nName it: --host api.example.com")
-			}
-			if _, err := book.Parse("the draft", []byte(text), nil); err != nil {
-				return fmt.Errorf("the draft is no valid price book, which is a defect of this program: %w", err)
-			}
-			if err := writeDraft(a, out, text, overwrite); err != nil {
+			text, err := readDraftSource(a, file)
+			if err != nil {
 				return err
 			}
-			for _, note := range notes {
-				fmt.Fprintln(a.Stderr, note)
+			name := filepath.Base(file)
+			if file == "-" {
+				name = "standard input"
 			}
-			return nil
-		},
-	}
+			if err := read(name, text); err != nil {
+				return console.Usage("%s %w", file, err)
+			}
+		}
+		text, notes := d.Book()
+		if !strings.Contains(text, "hosts: ") {
+			return console.Usage("no source names a host with an API\nName it: --host api.example.com")
+		}
+		if _, err := book.Parse("the draft", []byte(text), nil); err != nil {
+			return fmt.Errorf("the draft is no valid price book, which is a defect of this program: %w", err)
+		}
+		if err := writeDraft(a, out, text, overwrite); err != nil {
+			return err
+		}
+		for _, note := range notes {
+			fmt.Fprintln(a.Stderr, note)
+		}
+		return nil
+	})
 	cmd.Flags().StringArrayVar(&kinds, "from", nil, "`kind` of the next FILE: har, log, openapi or api-commons")
 	cmd.Flags().StringArrayVar(&hosts, "host", nil, "`host` of the API, if no source names it")
 	cmd.Flags().StringVar(&out, "out", "", "`file` to write to, instead of the standard output")

@@ -29,11 +29,7 @@ type judgeFlags struct {
 
 func JudgeCommand(a *session.Session) *cobra.Command {
 	var f judgeFlags
-	cmd := a.WithOutput(&cobra.Command{
-		Use:  "judge URL",
-		Args: console.Takes(1, 1, "the URL of a service"),
-		RunE: func(cmd *cobra.Command, args []string) error { return judge(cmd.Context(), a, args[0], &f) },
-	})
+	cmd := a.Command("judge URL", console.Takes(1, 1, "the URL of a service"), func(cmd *cobra.Command, args []string) error { return judge(cmd.Context(), a, args[0], &f) })
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "send the requests")
 	cmd.Flags().BoolVar(&f.own, "i-own-this", false, "judge a service on another machine, which is yours")
 	cmd.Flags().StringVar(&f.limit, "limit", "", "limit to judge, as a `rate` such as 100/1m (default what the headers name)")

@@ -22,11 +22,7 @@ import (
 )
 
 func Command(a *session.Session) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:  "ledger",
-		Args: console.Known,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
+	cmd := console.Command("ledger", console.Known, nil)
 	cmd.AddCommand(ledgerFreshCommand(a), ledgerBackupCommand(a), ledgerRestoreCommand(a))
 	return cmd
 }
@@ -39,15 +35,11 @@ type afresh struct {
 
 func ledgerFreshCommand(a *session.Session) *cobra.Command {
 	var reason string
-	cmd := a.WithOutput(&cobra.Command{
-		Use:  "fresh --reason TEXT",
-		Args: console.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := needReason(reason); err != nil {
-				return err
-			}
-			return a.WithLedger(cmd, func(ctx context.Context, l *quota.Ledger) error { return StartAfresh(ctx, a, l, reason) })
-		},
+	cmd := a.Command("fresh --reason TEXT", console.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		if err := needReason(reason); err != nil {
+			return err
+		}
+		return a.WithLedger(cmd, func(ctx context.Context, l *quota.Ledger) error { return StartAfresh(ctx, a, l, reason) })
 	})
 	cmd.Flags().StringVar(&reason, "reason", "", "`text` that says why; it is kept in the spend (required)")
 	return cmd
@@ -163,21 +155,17 @@ func ledgerFile(a *session.Session, cmd *cobra.Command, doing, instead string) (
 }
 
 func ledgerBackupCommand(a *session.Session) *cobra.Command {
-	return a.WithOutput(&cobra.Command{
-		Use:  "backup FILE",
-		Args: oneFile,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			_, path, err := ledgerFile(a, cmd, "backup", "servers have their own means: redis-cli --rdb FILE, pg_dump")
-			if err != nil {
-				return err
-			}
-			if err := sqlitestore.Backup(cmd.Context(), path, args[0]); err != nil {
-				return err
-			}
-			return a.Print(map[string]string{"ledger": path, "backup": args[0]}, func(s *console.Sheet) {
-				s.Line("Backed up %s to %s.", path, args[0])
-			})
-		},
+	return a.Command("backup FILE", oneFile, func(cmd *cobra.Command, args []string) error {
+		_, path, err := ledgerFile(a, cmd, "backup", "servers have their own means: redis-cli --rdb FILE, pg_dump")
+		if err != nil {
+			return err
+		}
+		if err := sqlitestore.Backup(cmd.Context(), path, args[0]); err != nil {
+			return err
+		}
+		return a.Print(map[string]string{"ledger": path, "backup": args[0]}, func(s *console.Sheet) {
+			s.Line("Backed up %s to %s.", path, args[0])
+		})
 	})
 }
 
@@ -196,16 +184,12 @@ type restored struct {
 }
 
 func ledgerRestoreCommand(a *session.Session) *cobra.Command {
-	return a.WithOutput(&cobra.Command{
-		Use:  "restore FILE",
-		Args: oneFile,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, path, err := ledgerFile(a, cmd, "restore", "servers have their own means: put the RDB file in the folder of Redis, or use pg_restore")
-			if err != nil {
-				return err
-			}
-			return restore(a, cmd, s, path, args[0])
-		},
+	return a.Command("restore FILE", oneFile, func(cmd *cobra.Command, args []string) error {
+		s, path, err := ledgerFile(a, cmd, "restore", "servers have their own means: put the RDB file in the folder of Redis, or use pg_restore")
+		if err != nil {
+			return err
+		}
+		return restore(a, cmd, s, path, args[0])
 	})
 }
 

@@ -25,70 +25,49 @@ import (
 )
 
 func LimitsCommand(a *session.Session) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:  "limits",
-		Args: console.Known,
-	}
+	cmd := a.Command("limits", console.Known, nil)
 	var history bool
-	list := &cobra.Command{
-		Use:  "list [FAMILY]",
-		Args: console.Takes(0, 1, "one family, or none for all"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.WithLedgerToRead(cmd, func(ctx context.Context, l *quota.Ledger) error {
-				read, none := setLimits, "no limits%s are set; the price book has all of them\nTo set one: ingestor limits set FAMILY KEY QUOTA"
-				if history {
-					read, none = limitChanges, "no limits%s were changed"
-				}
-				all, err := read(ctx, l)
-				if err != nil {
-					return err
-				}
-				of := ""
-				if len(args) == 1 {
-					of = " of " + console.Plain(args[0])
-					all = slices.DeleteFunc(all, func(k quota.KeyLimit) bool {
-						return k.Family != args[0] && k.Family != quota.LimitsOfUpstream+args[0]
-					})
-					// the ledger may have limits of a family that the price book had once
-					if b := l.Book(); len(all) == 0 && b.Families[args[0]] == nil && b.Upstreams[args[0]] == nil {
-						return console.Usage("there is no family %q\nTo list all limits: ingestor limits list", args[0])
-					}
-				}
-				return a.Print(all, func(s *console.Sheet) {
-					if len(all) == 0 {
-						s.Line(none, of)
-						return
-					}
-					writeLimits(s, all)
-				})
-			})
-		},
-		ValidArgsFunction: a.CompleteFirst(familyNames),
-	}
-	var reason string
-	set := &cobra.Command{
-		Use:  "set FAMILY KEY QUOTA",
-		Args: console.Takes(3, 3, "a family, a key and its quota"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			n, err := strconv.ParseInt(args[2], 10, 64)
-			if err != nil || n < 1 {
-				return console.Usage("the quota must be a whole number above 0, as 6000, not %q\nTo remove a limit: ingestor limits rm FAMILY KEY", args[2])
+	list := a.Command("list [FAMILY]", console.Takes(0, 1, "one family, or none for all"), func(cmd *cobra.Command, args []string) error {
+		return a.WithLedgerToRead(cmd, func(ctx context.Context, l *quota.Ledger) error {
+			read, none := setLimits, "no limits%s are set; the price book has all of them\nTo set one: ingestor limits set FAMILY KEY QUOTA"
+			if history {
+				read, none = limitChanges, "no limits%s were changed"
 			}
-			return changeLimit(a, cmd, args[0], args[1], n, reason)
-		},
-		ValidArgsFunction: a.CompleteFirst(familyNames),
-	}
-	rm := &cobra.Command{
-		Use:  "rm FAMILY KEY",
-		Args: console.Takes(2, 2, "a family and a key"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return changeLimit(a, cmd, args[0], args[1], 0, reason)
-		},
-		ValidArgsFunction: a.CompleteFirst(familyNames),
-	}
-	for _, c := range []*cobra.Command{cmd, list, set, rm} {
-		a.WithOutput(c)
-	}
+			all, err := read(ctx, l)
+			if err != nil {
+				return err
+			}
+			of := ""
+			if len(args) == 1 {
+				of = " of " + console.Plain(args[0])
+				all = slices.DeleteFunc(all, func(k quota.KeyLimit) bool {
+					return k.Family != args[0] && k.Family != quota.LimitsOfUpstream+args[0]
+				})
+				// the ledger may have limits of a family that the price book had once
+				if b := l.Book(); len(all) == 0 && b.Families[args[0]] == nil && b.Upstreams[args[0]] == nil {
+					return console.Usage("there is no family %q\nTo list all limits: ingestor limits list", args[0])
+				}
+			}
+			return a.Print(all, func(s *console.Sheet) {
+				if len(all) == 0 {
+					s.Line(none, of)
+					return
+				}
+				writeLimits(s, all)
+			})
+		})
+	}, a.CompleteFirst(familyNames))
+	var reason string
+	set := a.Command("set FAMILY KEY QUOTA", console.Takes(3, 3, "a family, a key and its quota"), func(cmd *cobra.Command, args []string) error {
+		n, err := strconv.ParseInt(args[2], 10, 64)
+		if err != nil || n < 1 {
+			return console.Usage("the quota must be a whole number above 0, as 6000, not %q\nTo remove a limit: ingestor limits rm FAMILY KEY", args[2])
+		}
+		return changeLimit(a, cmd, args[0], args[1], n, reason)
+	}, a.CompleteFirst(familyNames))
+	rm := a.Command("rm FAMILY KEY", console.Takes(2, 2, "a family and a key"), func(cmd *cobra.Command, args []string) error {
+		return changeLimit(a, cmd, args[0], args[1], 0, reason)
+	}, a.CompleteFirst(familyNames))
 	for _, c := range []*cobra.Command{set, rm} {
 		c.Flags().StringVar(&reason, "reason", "", "`text` that says why; it is kept with the limit")
 	}
@@ -278,42 +257,38 @@ func familyNames(s *settings.Settings) []string { return slices.Sorted(maps.Keys
 
 func learnedCommand(a *session.Session) *cobra.Command {
 	var forget string
-	cmd := a.WithOutput(&cobra.Command{
-		Use:  "learned",
-		Args: console.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if forget != "" {
-				return a.WithLedger(cmd, func(ctx context.Context, l *quota.Ledger) error {
-					pool, err := quota.ParsePool(forget)
-					if err == nil {
-						err = l.Admin().Forget(ctx, pool)
-					}
-					if err != nil {
-						return console.BadUsage(err)
-					}
-					return a.Print(map[string]string{"forgotten": pool.String()}, func(s *console.Sheet) {
-						s.Line("What was learned of %s is forgotten. All processes learn it anew.", pool)
-					})
-				})
-			}
-			return a.WithLedgerToRead(cmd, func(ctx context.Context, l *quota.Ledger) error {
-				all, err := readUsage(ctx, a, l)
+	cmd := a.Command("learned", console.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		if forget != "" {
+			return a.WithLedger(cmd, func(ctx context.Context, l *quota.Ledger) error {
+				pool, err := quota.ParsePool(forget)
+				if err == nil {
+					err = l.Admin().Forget(ctx, pool)
+				}
 				if err != nil {
-					return err
+					return console.BadUsage(err)
 				}
-				found := []view.Pool{}
-				text := ""
-				for i, p := range view.Pools(all) {
-					if p.Learned != nil {
-						found, text = append(found, p), text+learnedBook(&all[i], &p)
-					}
-				}
-				if len(found) == 0 {
-					text = "# The price book has no pool with quota: {learn: ...}, so nothing is learned.\n"
-				}
-				return a.Print(found, func(s *console.Sheet) { s.Text.WriteString(text) })
+				return a.Print(map[string]string{"forgotten": pool.String()}, func(s *console.Sheet) {
+					s.Line("What was learned of %s is forgotten. All processes learn it anew.", pool)
+				})
 			})
-		},
+		}
+		return a.WithLedgerToRead(cmd, func(ctx context.Context, l *quota.Ledger) error {
+			all, err := readUsage(ctx, a, l)
+			if err != nil {
+				return err
+			}
+			found := []view.Pool{}
+			text := ""
+			for i, p := range view.Pools(all) {
+				if p.Learned != nil {
+					found, text = append(found, p), text+learnedBook(&all[i], &p)
+				}
+			}
+			if len(found) == 0 {
+				text = "# The price book has no pool with quota: {learn: ...}, so nothing is learned.\n"
+			}
+			return a.Print(found, func(s *console.Sheet) { s.Text.WriteString(text) })
+		})
 	})
 	cmd.Flags().StringVar(&forget, "forget", "", "begin anew to learn the limit of this `pool`")
 	return cmd

@@ -22,39 +22,34 @@ import (
 
 func blockCommand(a *session.Session) *cobra.Command {
 	var duration, until, reason string
-	cmd := a.WithOutput(&cobra.Command{
-		Use:  "block POOL [--for 2h | --until TIME] --reason TEXT",
-		Args: console.Takes(1, 1, "a pool"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if duration != "" && until != "" {
-				return console.Usage("--for and --until cannot be used together")
-			}
-			if err := needReason(reason); err != nil {
-				return err
-			}
-			return changePool(cmd, a, args[0], func(ctx context.Context, l *quota.Ledger, pool quota.Pool) error {
-				switch {
-				case duration != "":
-					d, err := view.ParseSpan(duration)
-					if err != nil {
-						return console.Usage("--for: %w", err)
-					}
-					return console.BadUsage(l.BlockFor(ctx, pool, d, quota.ByHand(reason)))
-				case until != "":
-					at, err := time.Parse(time.RFC3339, until)
-					if err != nil {
-						return console.Usage("--until: %q is not a time; write it as 2026-11-22T08:00:00Z", until)
-					}
-					if !at.After(a.Now()) {
-						return console.Usage("--until: %s is in the past", until)
-					}
-					return console.BadUsage(l.Block(ctx, pool, at, quota.ByHand(reason)))
+	cmd := a.Command("block POOL [--for 2h | --until TIME] --reason TEXT", console.Takes(1, 1, "a pool"), func(cmd *cobra.Command, args []string) error {
+		if duration != "" && until != "" {
+			return console.Usage("--for and --until cannot be used together")
+		}
+		if err := needReason(reason); err != nil {
+			return err
+		}
+		return changePool(cmd, a, args[0], func(ctx context.Context, l *quota.Ledger, pool quota.Pool) error {
+			switch {
+			case duration != "":
+				d, err := view.ParseSpan(duration)
+				if err != nil {
+					return console.Usage("--for: %w", err)
 				}
-				return l.BlockUntilReset(ctx, pool, quota.ByHand(reason))
-			})
-		},
-		ValidArgsFunction: a.CompleteFirst(poolsOf),
-	})
+				return console.BadUsage(l.BlockFor(ctx, pool, d, quota.ByHand(reason)))
+			case until != "":
+				at, err := time.Parse(time.RFC3339, until)
+				if err != nil {
+					return console.Usage("--until: %q is not a time; write it as 2026-11-22T08:00:00Z", until)
+				}
+				if !at.After(a.Now()) {
+					return console.Usage("--until: %s is in the past", until)
+				}
+				return console.BadUsage(l.Block(ctx, pool, at, quota.ByHand(reason)))
+			}
+			return l.BlockUntilReset(ctx, pool, quota.ByHand(reason))
+		})
+	}, a.CompleteFirst(poolsOf))
 	cmd.Flags().StringVar(&duration, "for", "", "`duration` of the block, as 90m or 2h")
 	cmd.Flags().StringVar(&until, "until", "", "`time` at which the block ends, as 2026-11-22T08:00:00Z")
 	cmd.Flags().StringVar(&reason, "reason", "", "`text` that says why (required)")
@@ -62,49 +57,39 @@ func blockCommand(a *session.Session) *cobra.Command {
 }
 
 func unblockCommand(a *session.Session) *cobra.Command {
-	return a.WithOutput(&cobra.Command{
-		Use:  "unblock POOL",
-		Args: console.Takes(1, 1, "a pool"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return changePool(cmd, a, args[0], func(ctx context.Context, l *quota.Ledger, pool quota.Pool) error { return l.Admin().Unblock(ctx, pool) })
-		},
-		ValidArgsFunction: a.CompleteFirst(poolsOf),
-	})
+	return a.Command("unblock POOL", console.Takes(1, 1, "a pool"), func(cmd *cobra.Command, args []string) error {
+		return changePool(cmd, a, args[0], func(ctx context.Context, l *quota.Ledger, pool quota.Pool) error { return l.Admin().Unblock(ctx, pool) })
+	}, a.CompleteFirst(poolsOf))
 }
 
 func adjustCommand(a *session.Session) *cobra.Command {
 	var reason string
-	cmd := a.WithOutput(&cobra.Command{
-		Use:  "adjust POOL UNITS --reason TEXT",
-		Args: console.Takes(2, 2, "a pool and units"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			units, err := strconv.ParseInt(strings.TrimSpace(args[1]), 10, 64)
-			if strings.HasPrefix(args[0], book.BudgetKey("")) && err != nil {
-				text, back := strings.CutPrefix(strings.TrimSpace(args[1]), "-")
-				if units, err = book.ParseMoney(text); back {
-					units = -units
-				}
+	cmd := a.Command("adjust POOL UNITS --reason TEXT", console.Takes(2, 2, "a pool and units"), func(cmd *cobra.Command, args []string) error {
+		units, err := strconv.ParseInt(strings.TrimSpace(args[1]), 10, 64)
+		if strings.HasPrefix(args[0], book.BudgetKey("")) && err != nil {
+			text, back := strings.CutPrefix(strings.TrimSpace(args[1]), "-")
+			if units, err = book.ParseMoney(text); back {
+				units = -units
 			}
+		}
+		if err != nil {
+			return console.Usage("units must be a whole number, as 250 or -40, or of a budget an amount, as \"12.50 USD\", not %q", args[1])
+		}
+		if err := needReason(reason); err != nil {
+			return err
+		}
+		return changePool(cmd, a, args[0], func(ctx context.Context, l *quota.Ledger, pool quota.Pool) error {
+			recorded, err := l.Admin().Adjust(ctx, pool, units, reason)
 			if err != nil {
-				return console.Usage("units must be a whole number, as 250 or -40, or of a budget an amount, as \"12.50 USD\", not %q", args[1])
+				return console.BadUsage(err)
 			}
-			if err := needReason(reason); err != nil {
-				return err
+			if recorded != units {
+				fmt.Fprintf(a.Stderr, "ingestor: gave back %s of %s units, because no more was used\n", view.Number(-recorded), view.Number(-units))
 			}
-			return changePool(cmd, a, args[0], func(ctx context.Context, l *quota.Ledger, pool quota.Pool) error {
-				recorded, err := l.Admin().Adjust(ctx, pool, units, reason)
-				if err != nil {
-					return console.BadUsage(err)
-				}
-				if recorded != units {
-					fmt.Fprintf(a.Stderr, "ingestor: gave back %s of %s units, because no more was used\n", view.Number(-recorded), view.Number(-units))
-				}
-				acceptAdjusted(ctx, a, l)
-				return nil
-			})
-		},
-		ValidArgsFunction: a.CompleteFirst(poolsOf),
-	})
+			acceptAdjusted(ctx, a, l)
+			return nil
+		})
+	}, a.CompleteFirst(poolsOf))
 	cmd.Flags().StringVar(&reason, "reason", "", "`text` that says why; it is kept in the spend (required)")
 	return cmd
 }

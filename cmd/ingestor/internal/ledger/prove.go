@@ -37,16 +37,12 @@ const (
 
 func ProveCommand(a *session.Session) *cobra.Command {
 	var f proveFlags
-	cmd := a.WithOutput(&cobra.Command{
-		Use:  "prove",
-		Args: console.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ledger := "memory:"
-			if flag := cmd.Flags().Lookup("ledger"); flag.Changed {
-				ledger = flag.Value.String()
-			}
-			return prove(cmd.Context(), a, ledger, &f, cmd.Flags().Changed("per"))
-		},
+	cmd := a.Command("prove", console.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		ledger := "memory:"
+		if flag := cmd.Flags().Lookup("ledger"); flag.Changed {
+			ledger = flag.Value.String()
+		}
+		return prove(cmd.Context(), a, ledger, &f, cmd.Flags().Changed("per"))
 	})
 	cmd.Flags().IntVar(&f.limit, "limit", proveLimit, "`number` of requests that a window may have")
 	cmd.Flags().DurationVar(&f.per, "per", provePer, "`duration` of the window")

@@ -21,23 +21,19 @@ import (
 )
 
 func QuotaCommand(a *session.Session) *cobra.Command {
-	cmd := a.WithOutput(&cobra.Command{
-		Use:  "quota",
-		Args: console.Known,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.Settings(cmd.Flags())
-			if err != nil {
-				return err
-			}
-			is, at, err := a.AskService(cmd.Context(), s)
-			switch {
-			case err == nil:
-				return printQuota(a, "of the service at "+at, is)
-			case !errors.Is(err, fs.ErrNotExist):
-				return err
-			}
-			return a.WithLedgerToRead(cmd, func(ctx context.Context, l *quota.Ledger) error { return showQuota(ctx, a, l) })
-		},
+	cmd := a.Command("quota", console.Known, func(cmd *cobra.Command, _ []string) error {
+		s, err := a.Settings(cmd.Flags())
+		if err != nil {
+			return err
+		}
+		is, at, err := a.AskService(cmd.Context(), s)
+		switch {
+		case err == nil:
+			return printQuota(a, "of the service at "+at, is)
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+		return a.WithLedgerToRead(cmd, func(ctx context.Context, l *quota.Ledger) error { return showQuota(ctx, a, l) })
 	})
 	cmd.AddCommand(spendCommand(a), blockCommand(a), unblockCommand(a), adjustCommand(a))
 	return cmd
@@ -199,14 +195,10 @@ var dimensions = func() (names []string) {
 
 func spendCommand(a *session.Session) *cobra.Command {
 	var f spendFlags
-	cmd := a.WithOutput(&cobra.Command{
-		Use:  "spend",
-		Args: console.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.WithLedgerToRead(cmd, func(ctx context.Context, l *quota.Ledger) error {
-				return showSpend(ctx, a, l, &f)
-			})
-		},
+	cmd := a.Command("spend", console.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		return a.WithLedgerToRead(cmd, func(ctx context.Context, l *quota.Ledger) error {
+			return showSpend(ctx, a, l, &f)
+		})
 	})
 	cmd.Flags().StringSliceVar(&f.by, "by", []string{"method"}, "`dimensions`: one or more of "+strings.Join(dimensions, ", "))
 	cmd.Flags().StringVar(&f.since, "since", "", "first `day`: 2026-11-01, or 7d for 7 days ago (default all days)")

@@ -21,15 +21,11 @@ import (
 
 func ReconcileCommand(a *session.Session) *cobra.Command {
 	var apply, down bool
-	cmd := a.WithOutput(&cobra.Command{
-		Use:  "reconcile",
-		Args: console.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if down && !apply {
-				return console.Usage("--down goes with --apply")
-			}
-			return a.WithLedger(cmd, func(ctx context.Context, l *quota.Ledger) error { return reconcile(ctx, a, l, apply, down) })
-		},
+	cmd := a.Command("reconcile", console.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		if down && !apply {
+			return console.Usage("--down goes with --apply")
+		}
+		return a.WithLedger(cmd, func(ctx context.Context, l *quota.Ledger) error { return reconcile(ctx, a, l, apply, down) })
 	})
 	settings.AddFlags(cmd, cmd.Flags(), settings.ForCounts, "watch", "adopt_limits")
 	cmd.Flags().BoolVar(&apply, "apply", false, "record the units of others")

@@ -24,31 +24,26 @@ import (
 
 func tryCommand(a *session.Session) *cobra.Command {
 	var request, answer string
-	cmd := a.WithOutput(&cobra.Command{
-		Use:  "try [METHOD]",
-		Args: console.Takes(0, 1, "one method, or none if the request has a request line"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.Settings(cmd.Flags())
-			if err != nil {
+	cmd := a.Command("try [METHOD]", console.Takes(0, 1, "one method, or none if the request has a request line"), func(cmd *cobra.Command, args []string) error {
+		s, err := a.Settings(cmd.Flags())
+		if err != nil {
+			return err
+		}
+		c := recording{book: s.Book}
+		if len(args) == 1 {
+			if c.upstream, c.method, err = session.FindMethod(s.Book, args[0]); err != nil {
 				return err
 			}
-			c := recording{book: s.Book}
-			if len(args) == 1 {
-				if c.upstream, c.method, err = session.FindMethod(s.Book, args[0]); err != nil {
-					return err
-				}
-			}
-			if err := readRecording(a, &c, request, answer); err != nil {
-				return err
-			}
-			t, err := try(cmd.Context(), a, &c)
-			if err != nil {
-				return err
-			}
-			return a.Print(t, func(s *console.Sheet) { writeTried(s, t) })
-		},
-		ValidArgsFunction: a.CompleteFirst(session.MethodNames),
-	})
+		}
+		if err := readRecording(a, &c, request, answer); err != nil {
+			return err
+		}
+		t, err := try(cmd.Context(), a, &c)
+		if err != nil {
+			return err
+		}
+		return a.Print(t, func(s *console.Sheet) { writeTried(s, t) })
+	}, a.CompleteFirst(session.MethodNames))
 	cmd.Flags().StringVar(&request, "request", "", "`file` with the request, or with its JSON body")
 	cmd.Flags().StringVar(&answer, "answer", "", "`file` with the answer, as curl -i prints it")
 	return cmd

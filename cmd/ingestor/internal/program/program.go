@@ -74,26 +74,11 @@ func (e *RefusedError) Error() string { return e.Err.Error() }
 // Unwrap returns the refusal.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// FailedError says that a program ended with an error of its own.
-type FailedError struct {
-	Job string
-	Err error
-}
-
-func (e *FailedError) Error() string {
-	return fmt.Sprintf("job %s: the program failed: %s", e.Job, e.Err)
-}
-
-// Unwrap returns how the process ended.
-func (e *FailedError) Unwrap() error { return e.Err }
-
-// StartError says that a program could not be started.
-type StartError struct{ Err error }
-
-func (e *StartError) Error() string { return "run the program: " + e.Err.Error() }
-
-// Unwrap returns why not.
-func (e *StartError) Unwrap() error { return e.Err }
+// How a program fails that no refusal stopped.
+var (
+	ErrFailed = errors.New("the program failed") // with an error of its own
+	ErrStart  = errors.New("run the program")    // it could not be started
+)
 
 // Program is a program whose calls are metered.
 type Program struct {
@@ -208,7 +193,7 @@ func (p *Program) Run(ctx, abort context.Context) error {
 		ended <- cmd.Wait()
 	}()
 	if err := <-started; err != nil {
-		return &StartError{err}
+		return fmt.Errorf("%w: %w", ErrStart, err)
 	}
 	end := func() {
 		_ = kill(cmd) // it may have ended
@@ -244,7 +229,7 @@ func (p *Program) Run(ctx, abort context.Context) error {
 	case down != nil:
 		return fmt.Errorf("job %s: the program failed: %w", p.o.Job, down)
 	}
-	return &FailedError{p.o.Job, err}
+	return fmt.Errorf("job %s: %w: %w", p.o.Job, ErrFailed, err)
 }
 
 // watch waits for a program, and stops it when it must not go on. It returns why it was

@@ -160,13 +160,11 @@ func (s *signalled) Write(p []byte) (int, error) {
 // TestEnds: a program that fails and one that cannot be started are told apart.
 func TestEnds(t *testing.T) {
 	ctx := context.Background()
-	var failed *program.FailedError
 	var status *exec.ExitError
-	if err := run(t, ctx, ctx, program.Options{}, "exit 3"); !errors.As(err, &failed) || !errors.As(err, &status) || status.ExitCode() != 3 {
+	if err := run(t, ctx, ctx, program.Options{}, "exit 3"); !errors.Is(err, program.ErrFailed) || !errors.As(err, &status) || status.ExitCode() != 3 {
 		t.Errorf("with a status: %v", err)
 	}
-	var unstarted *program.StartError
-	if err := run(t, ctx, ctx, program.Options{Dir: "/no/such/folder"}, "exit 3"); !errors.As(err, &unstarted) {
+	if err := run(t, ctx, ctx, program.Options{Dir: "/no/such/folder"}, "exit 3"); !errors.Is(err, program.ErrStart) {
 		t.Errorf("without a folder: %v", err)
 	}
 	if err := run(t, ctx, ctx, program.Options{}, "exit 0"); err != nil {

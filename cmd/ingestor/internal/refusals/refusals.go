@@ -98,15 +98,9 @@ const (
 // Keep flushes from time to time until ctx ends, and then once more. A process that is
 // killed loses the refusals of the last seconds, which are for people to look at.
 func (t *Tally) Keep(ctx context.Context, save Save, log *slog.Logger) {
-	every := time.NewTicker(flushEvery)
-	defer every.Stop()
 	failed := false
 	for ended := false; !ended; {
-		select {
-		case <-ctx.Done():
-			ended = true
-		case <-every.C:
-		}
+		ended = (quota.SystemClock{}).Sleep(ctx, flushEvery) != nil
 		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushWithin)
 		err := t.Flush(within, save)
 		cancel()

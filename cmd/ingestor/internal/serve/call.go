@@ -40,17 +40,12 @@ const (
 
 func CallCommand(a *session.Session) *cobra.Command {
 	var f callFlags
-	cmd := &cobra.Command{
-		Use: "call METHOD [NAME=VALUE...]",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return console.Usage("%s needs a method\nTo list all methods: ingestor costs show", cmd.CommandPath())
-			}
-			return nil
-		},
-		RunE:              func(cmd *cobra.Command, args []string) error { return callMethod(a, cmd, &f, args[0], args[1:]) },
-		ValidArgsFunction: a.CompleteFirst(session.MethodNames),
-	}
+	cmd := console.Command("call METHOD [NAME=VALUE...]", func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return console.Usage("%s needs a method\nTo list all methods: ingestor costs show", cmd.CommandPath())
+		}
+		return nil
+	}, func(cmd *cobra.Command, args []string) error { return callMethod(a, cmd, &f, args[0], args[1:]) }, a.CompleteFirst(session.MethodNames))
 	cmd.Flags().StringVar(&f.class, "class", "", "`class` of the call (default manual, if the price book has it)")
 	cmd.Flags().StringVar(&f.account, "account", "", "`account` that is charged (default the one called default)")
 	cmd.Flags().StringVar(&f.data, "data", "", "`file` with the body of the request; - is standard input")

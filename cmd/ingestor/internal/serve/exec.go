@@ -32,20 +32,16 @@ type execFlags struct {
 
 func ExecCommand(a *session.Session) *cobra.Command {
 	var f execFlags
-	cmd := &cobra.Command{
-		Use: "exec --job NAME -- COMMAND [ARGS...]",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return console.Usage("%s needs a command after --\nFor help: %[1]s --help", cmd.CommandPath())
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.WithMeter(cmd, console.ExitDeferred, f.check, func(ctx context.Context, s *settings.Settings, l *quota.Ledger, done *console.Closers) error {
-				return execProgram(ctx, a, s, l, done, &f, args)
-			})
-		},
-	}
+	cmd := console.Command("exec --job NAME -- COMMAND [ARGS...]", func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return console.Usage("%s needs a command after --\nFor help: %[1]s --help", cmd.CommandPath())
+		}
+		return nil
+	}, func(cmd *cobra.Command, args []string) error {
+		return a.WithMeter(cmd, console.ExitDeferred, f.check, func(ctx context.Context, s *settings.Settings, l *quota.Ledger, done *console.Closers) error {
+			return execProgram(ctx, a, s, l, done, &f, args)
+		})
+	})
 	cmd.Flags().StringVar(&f.job, "job", "", "`name` of the job, for its lock and the spend")
 	cmd.Flags().StringSliceVar(&f.upstreams, "upstream", nil, "only this `upstream`; repeat the flag for more (default all of the price book)")
 	cmd.Flags().StringVar(&f.class, "class", "", "`class` of the calls")
@@ -171,12 +167,10 @@ func notStarted(err error) error {
 }
 
 func programEnded(err error) error {
-	var failed *program.FailedError
-	var unstarted *program.StartError
 	switch {
-	case errors.As(err, &failed):
+	case errors.Is(err, program.ErrFailed):
 		return &console.Exit{Code: console.ExitFailed, Err: err}
-	case errors.As(err, &unstarted):
+	case errors.Is(err, program.ErrStart):
 		return &console.Exit{Code: console.ExitUsage, Err: err}
 	}
 	return err
@@ -191,15 +185,11 @@ type mcpFlags struct {
 
 func MCPCommand(a *session.Session) *cobra.Command {
 	var f mcpFlags
-	cmd := &cobra.Command{
-		Use:  "mcp --budget NUMBER",
-		Args: console.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.WithMeter(cmd, console.ExitDone, f.check, func(ctx context.Context, _ *settings.Settings, l *quota.Ledger, _ *console.Closers) error {
-				return serveTools(ctx, a, l, &f)
-			})
-		},
-	}
+	cmd := console.Command("mcp --budget NUMBER", console.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		return a.WithMeter(cmd, console.ExitDone, f.check, func(ctx context.Context, _ *settings.Settings, l *quota.Ledger, _ *console.Closers) error {
+			return serveTools(ctx, a, l, &f)
+		})
+	})
 	cmd.Flags().Int64Var(&f.budget, "budget", 0, "`number` of units that the session may spend, of all pools together")
 	cmd.Flags().StringVar(&f.job, "job", "agent", "`name` of the job of its calls, in the spend")
 	cmd.Flags().StringVar(&f.class, "class", "", "`class` of its calls")

@@ -25,11 +25,7 @@ import (
 
 func ProxyCommand(a *session.Session) *cobra.Command {
 	var keep recording
-	cmd := &cobra.Command{
-		Use:  "proxy",
-		Args: console.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runProxy(a, cmd, &keep) },
-	}
+	cmd := console.Command("proxy", console.NoArgs, func(cmd *cobra.Command, _ []string) error { return runProxy(a, cmd, &keep) })
 	cmd.Flags().StringVar(&keep.file, "record", "", "`file` to append a line to for each call, for ingestor costs draft")
 	cmd.Flags().IntVar(&keep.megabytes, "record-mb", 64, "`megabytes` after which no more calls are recorded")
 	settings.AddFlags(cmd, cmd.Flags(), settings.ForServers, "listen", "insecure", "trusted_proxies", "token_file")

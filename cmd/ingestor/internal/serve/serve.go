@@ -40,13 +40,9 @@ import (
 )
 
 func Command(a *session.Session) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:  "serve",
-		Args: console.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return serveAPI(a, cmd)
-		},
-	}
+	cmd := console.Command("serve", console.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		return serveAPI(a, cmd)
+	})
 	settings.AddFlags(cmd, cmd.Flags(), settings.ForServers)
 	settings.AddFlags(cmd, cmd.Flags(), settings.ForCounts)
 	return cmd
@@ -408,11 +404,9 @@ func telling(a *session.Session, l net.Listener, measured *metrics.Metrics, comp
 const probeWithin = 4 * time.Second
 
 func ProbeCommand(a *session.Session) *cobra.Command {
-	return &cobra.Command{
-		Use:  "probe URL",
-		Args: console.Takes(1, 1, "the address to ask, as http://127.0.0.1:8080/readyz"),
-		RunE: func(cmd *cobra.Command, args []string) error { return probe(cmd.Context(), args[0]) },
-	}
+	return console.Command("probe URL", console.Takes(1, 1, "the address to ask, as http://127.0.0.1:8080/readyz"), func(cmd *cobra.Command, args []string) error {
+		return probe(cmd.Context(), args[0])
+	})
 }
 
 func probe(ctx context.Context, url string) error {

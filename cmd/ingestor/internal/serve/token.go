@@ -18,25 +18,17 @@ import (
 )
 
 func TokenCommand(a *session.Session) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:  "token",
-		Args: console.Known,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(&cobra.Command{
-		Use:  "new [FILE]",
-		Args: console.Takes(0, 1, "the file to write, or nothing"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			var secret [32]byte
-			_, _ = rand.Read(secret[:]) // it never fails
-			text := hex.EncodeToString(secret[:]) + "\n"
-			if len(args) == 0 {
-				_, err := fmt.Fprint(a.Stdout, text)
-				return err
-			}
-			return writeToken(args[0], text)
-		},
-	})
+	cmd := console.Command("token", console.Known, nil)
+	cmd.AddCommand(console.Command("new [FILE]", console.Takes(0, 1, "the file to write, or nothing"), func(_ *cobra.Command, args []string) error {
+		var secret [32]byte
+		_, _ = rand.Read(secret[:]) // it never fails
+		text := hex.EncodeToString(secret[:]) + "\n"
+		if len(args) == 0 {
+			_, err := fmt.Fprint(a.Stdout, text)
+			return err
+		}
+		return writeToken(args[0], text)
+	}))
 	return cmd
 }
 

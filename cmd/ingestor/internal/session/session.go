@@ -180,8 +180,9 @@ func (a *Session) logger(s *settings.Settings) *slog.Logger {
 // The table of lipgloss makes every column narrower, and so cuts figures. This table
 // shortens only names.
 
-// WithOutput gives a command the flag --output, and returns it.
-func (a *Session) WithOutput(cmd *cobra.Command) *cobra.Command {
+// Command is [console.Command] with the flag --output.
+func (a *Session) Command(use string, args cobra.PositionalArgs, run func(cmd *cobra.Command, args []string) error, complete ...cobra.CompletionFunc) *cobra.Command {
+	cmd := console.Command(use, args, run, complete...)
 	cmd.Flags().StringVarP(&a.Output, "output", "o", "table", "output `format`: table or json")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.PreRunE = func(*cobra.Command, []string) error {

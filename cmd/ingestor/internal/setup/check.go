@@ -68,12 +68,8 @@ func unbilled(f *findings, u *book.Upstream) {
 
 func CheckCommand(a *session.Session) *cobra.Command {
 	var call bool
-	cmd := a.WithOutput(&cobra.Command{
-		Use:  "check",
-		Args: console.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return check(a, cmd, call)
-		},
+	cmd := a.Command("check", console.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		return check(a, cmd, call)
 	})
 	cmd.Flags().BoolVar(&call, "call", false, "also make one call, which costs 1 unit")
 	return cmd

@@ -22,36 +22,23 @@ import (
 )
 
 func ConfigCommand(a *session.Session) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:  "config",
-		Args: console.Known,
-	}
-	show := &cobra.Command{
-		Use:  "show",
-		Args: console.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.Settings(cmd.Flags())
-			if err != nil {
-				return err
-			}
-			return showSettings(a, s)
-		},
-	}
-	a.WithOutput(show)
-	a.WithOutput(cmd)
-	cmd.RunE = show.RunE
-	cmd.AddCommand(show, &cobra.Command{
-		Use:  "schema",
-		Args: console.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			text, err := SettingsSchema()
-			if err != nil {
-				return err
-			}
-			_, err = a.Stdout.Write(text)
+	cmd := a.Command("config", console.Known, nil)
+	show := a.Command("show", console.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		s, err := a.Settings(cmd.Flags())
+		if err != nil {
 			return err
-		},
+		}
+		return showSettings(a, s)
 	})
+	cmd.RunE = show.RunE
+	cmd.AddCommand(show, console.Command("schema", console.NoArgs, func(*cobra.Command, []string) error {
+		text, err := SettingsSchema()
+		if err != nil {
+			return err
+		}
+		_, err = a.Stdout.Write(text)
+		return err
+	}))
 	return cmd
 }
 

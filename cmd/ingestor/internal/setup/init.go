@@ -30,13 +30,9 @@ var starting string
 func InitCommand(a *session.Session) *cobra.Command {
 	var dir string
 	var force bool
-	cmd := &cobra.Command{
-		Use:  "init",
-		Args: console.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return initialise(a, dir, force)
-		},
-	}
+	cmd := console.Command("init", console.NoArgs, func(*cobra.Command, []string) error {
+		return initialise(a, dir, force)
+	})
 	cmd.Flags().StringVar(&dir, "dir", ".", "`folder` to write into; init creates it if it is missing")
 	cmd.Flags().BoolVar(&force, "force", false, "overwrite an existing ingestor.yaml")
 	return cmd
@@ -124,22 +120,18 @@ func inUnit(path string) string {
 }
 
 func VersionCommand(a *session.Session) *cobra.Command {
-	return a.WithOutput(&cobra.Command{
-		Use:  "version",
-		Args: console.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			v := session.Build()
-			return a.Print(v, func(s *console.Sheet) {
-				line := "ingestor " + v.Version
-				if v.Commit != "" {
-					line += " (" + strings.TrimSpace(v.Commit[:min(12, len(v.Commit))]+" "+v.Time)
-					if v.Modified {
-						line += ", modified"
-					}
-					line += ")"
+	return a.Command("version", console.NoArgs, func(*cobra.Command, []string) error {
+		v := session.Build()
+		return a.Print(v, func(s *console.Sheet) {
+			line := "ingestor " + v.Version
+			if v.Commit != "" {
+				line += " (" + strings.TrimSpace(v.Commit[:min(12, len(v.Commit))]+" "+v.Time)
+				if v.Modified {
+					line += ", modified"
 				}
-				s.Line("%s, %s, %s", line, v.Go, v.Platform)
-			})
-		},
+				line += ")"
+			}
+			s.Line("%s, %s, %s", line, v.Go, v.Platform)
+		})
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/guard"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/quota"
 )
 
 // Timeouts bound how long something may take. Zero is the default.
@@ -94,8 +95,6 @@ func (s *Server) serve(ctx, abort context.Context, l net.Listener, handler http.
 
 // keepDays keeps the totals of days until ctx ends.
 func (s *Server) keepDays(ctx context.Context) {
-	every := time.NewTicker(time.Hour)
-	defer every.Stop()
 	for {
 		within, cancel := context.WithTimeout(ctx, s.o.Timeouts.Answer)
 		err := s.board.KeepDays(within)
@@ -103,10 +102,8 @@ func (s *Server) keepDays(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			s.o.Log.Warn("the totals of days could not be kept; the server tries again in an hour", "error", err)
 		}
-		select {
-		case <-ctx.Done():
+		if (quota.SystemClock{}).Sleep(ctx, time.Hour) != nil {
 			return
-		case <-every.C:
 		}
 	}
 }
