@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/headroom-quota/headroom/quota/book"
@@ -72,6 +73,7 @@ func (p *prices) billed(c *Call) ([]Charge, error) {
 		}
 		charges[i].Units = units
 		if u.Mode == book.Observe {
+			charges[i].Windows = slices.Clone(charges[i].Windows)
 			for j := range charges[i].Windows {
 				w := &charges[i].Windows[j]
 				w.Limit = w.Spec.MaxLimit()

@@ -176,6 +176,26 @@ func TestBudgets(t *testing.T) {
 	})
 }
 
+// A budget bounds the calls of one upstream, whatever another one that shares it lets through. An upstream that is only
+// observed once lifted the limit for all.
+func TestAnObservedUpstreamLeavesABudgetAsItIs(t *testing.T) {
+	text := strings.Replace(budgetBook, "  big:\n", "  big:\n    mode: observe\n", 1)
+	l, err := quota.New(mustParse(t, text), memstore.New(nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 { // two dollars
+		must(t, l, spendOf("big", "bob"))
+	}
+	if _, err := l.Reserve(t.Context(), spendOf("small", "")); !errors.Is(err, quota.ErrRefused) {
+		t.Errorf("beyond the budget: %v", err)
+	}
+	all, err := l.View().Usage(t.Context(), book.Budgets, "")
+	if err != nil || all[0].Allowances[0].Limit != 1_000_000 {
+		t.Errorf("%v, %+v", err, all)
+	}
+}
+
 // A call with an id of its own is charged once, and again after it was refused.
 func TestBillsOfOwnIDs(t *testing.T) {
 	eachStore(t, func(t *testing.T, clock *quota.SimClock, l *quota.Ledger) {

@@ -263,11 +263,14 @@ func (w *waiter) followers(all []*waiter) []*waiter {
 	return all
 }
 
+// mostBefore bounds how many calls are counted that come before another one.
+const mostBefore = 1000
+
 // before counts who stands before w, in the queue where most do.
 func (w *waiter) before() (most int) {
 	for _, p := range w.places {
 		n := 0
-		for at := p.at.Prev(); at != nil; at = at.Prev() {
+		for at := p.at.Prev(); at != nil && n < mostBefore; at = at.Prev() {
 			n++
 		}
 		most = max(most, n)
@@ -300,7 +303,9 @@ func (w *waiter) refusal(store, clock time.Time, charges []Charge) *RefusedError
 	}
 	if !v.Blocked {
 		v.Place, v.Reason = w.behind+1, "1 call that came before it waits"
-		if w.behind != 1 {
+		if w.behind == mostBefore {
+			v.Reason = fmt.Sprintf("%d calls or more that came before it wait", w.behind)
+		} else if w.behind != 1 {
 			v.Reason = fmt.Sprintf("%d calls that came before it wait", w.behind)
 		}
 	}

@@ -81,14 +81,21 @@ func TestALargeRunIsAdopted(t *testing.T) {
 	ending, end := context.WithCancel(t.Context())
 	lock, err := c.Pool().Begin(t.Context())
 	r.must(err)
-	go func() { // the second part waits for the run, which nobody else holds
-		for r.number(c, "SELECT count(*) FROM headroom_fleet.runs") == 0 {
-		}
-		_, err := lock.Exec(t.Context(), "SELECT 1 FROM headroom_fleet.runs FOR UPDATE")
+	_, err = lock.Exec(t.Context(), "SELECT pg_advisory_xact_lock(1)")
+	r.must(err)
+	for _, statement := range []string{ // the second part waits for the lock
+		`CREATE FUNCTION headroom_fleet.held() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			IF (SELECT count(*) FROM headroom_fleet.units) > 1500 THEN PERFORM pg_advisory_xact_lock(1); END IF;
+			RETURN NULL;
+		END $$`,
+		"CREATE TRIGGER held AFTER INSERT ON headroom_fleet.units EXECUTE FUNCTION headroom_fleet.held()",
+	} {
+		_, err = c.Pool().Exec(t.Context(), statement)
+		r.must(err)
+	}
+	go func() {
+		r.eventually("the first part is there", func() bool { return r.number(c, "SELECT count(*) FROM headroom_fleet.units") > 0 })
 		end()
-		if err != nil {
-			t.Error(err)
-		}
 	}()
 	if err := r.fleet(c, fleet.Options{}).Insert(ending, r.job("search"), time.Now().Add(-time.Minute)); err == nil {
 		t.Fatal("the process ended before the end")

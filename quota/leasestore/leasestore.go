@@ -57,7 +57,7 @@ func New(store quota.Store, o *Options) *Store {
 	return s
 }
 
-// errNotMade is the error of a nil or zero store.
+// errNotMade is the error of a nil or zero store that is asked for units.
 var errNotMade = quota.BadInput("this store was not made by leasestore.New, or has no store behind it")
 
 // ready returns an error if the store cannot be used, or if ctx has ended.

@@ -306,8 +306,9 @@ func instant(text string) (until time.Time, wait time.Duration, ok bool) {
 	} else if err == nil && n >= year2001 {
 		as = book.UnixTime
 	}
-	if until, wait, ok = content.Time(as, text); wait < 0 {
-		wait, ok = time.Second, strings.Trim(text, "0") == "" // as soon as possible, or no time at all
+	if until, wait, ok = content.Time(as, text); wait < 0 { // as soon as possible; a number below zero is no time at all
+		_, err := strconv.ParseFloat(text, 64)
+		wait, ok = time.Second, err != nil || strings.Trim(text, "0") == ""
 	}
 	return until, wait, ok
 }

@@ -60,6 +60,7 @@ func TestRulesOfRefusals(t *testing.T) {
 		{"Retry-After in 30 years", 429, http.Header{"Retry-After": {"946080000"}}, "", in(10 * time.Second), "429"},
 		{"Retry-After before now", 429, http.Header{"Retry-After": {"-5"}}, "", in(10 * time.Second), "429"},
 		{"Retry-After as a date before now", 429, http.Header{"Retry-After": {"Fri, 20 Nov 2026 19:59:00 GMT"}}, "", in(time.Second), "429"},
+		{"Retry-After as a date of long ago", 429, http.Header{"Retry-After": {"Thu, 01 Jan 1970 00:00:00 GMT"}}, "", in(time.Second), "429"},
 		{"Retry-After that is nonsense", 429, http.Header{"Retry-After": {"soon"}}, "", in(10 * time.Second), "429"},
 		{"Retry-After of another answer", 403, http.Header{"Retry-After": {"77"}}, "", time.Time{}, ""},
 		{"a header's time", 403, http.Header{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {fmt.Sprint(in(time.Hour).Unix())}}, "", in(time.Hour), "403 x-ratelimit-remaining: 0"},

@@ -121,7 +121,8 @@ func (o *Opened) Lock(ctx context.Context, name string) (lease.Lock, error) {
 	return o.locks.Lock(ctx, name)
 }
 
-// Close closes the ledger and its journal. Give locks back first.
+// Close closes the ledger and its journal. A call that waits for a file or for PostgreSQL then fails, a settlement
+// too, so settle first. Give locks back first.
 func (o *Opened) Close() error {
 	if o == nil {
 		return nil

@@ -73,13 +73,27 @@ func (s *Store) combine(ctx context.Context, j *job) error {
 // share runs one transaction for the leader, if that is a caller, and for the callers that wait
 // when the transaction has begun. If it cannot begin, that is the error of the leader, or of all.
 func (s *Store) share(ctx context.Context, q *queue, waited time.Duration, leader *job) error {
-	began := quota.SystemClock{}.Now()
+	began, w := quota.SystemClock{}.Now(), q.work
+	w.batch = w.batch[:0]
+	if leader == nil {
+		defer func() { // a panic of a transaction that begins is that of the first caller, and not of this goroutine
+			p := recover()
+			if p == nil {
+				return
+			}
+			w.batch = s.queues.take(q, w.batch)
+			for i, j := range w.batch {
+				if j.tell(errPanicked, true); i == 0 {
+					j.panicked = p
+				}
+			}
+			s.queues.ended(q, nil, quota.SystemClock{}.Now().Sub(began))
+		}()
+	}
 	tx, err := s.backend.Begin(ctx, waited)
 	if err != nil && leader != nil {
 		return err
 	}
-	w := q.work
-	w.batch = w.batch[:0]
 	if leader != nil {
 		w.batch = append(w.batch, leader)
 	}
