@@ -2,6 +2,7 @@ package pagestore_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -63,6 +64,34 @@ func TestCallersShareTheNextTransaction(t *testing.T) {
 // A panic of a job that runs apart reaches its caller. The others that share its transaction get an error.
 func TestAPanicApartHangsNobody(t *testing.T) {
 	s := onServer(t, &brokenClock{})
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the panic is swallowed")
+			}
+		}()
+		_, _ = s.Reserve(t.Context(), request("a", 3))
+	}()
+	if v, err := s.Reserve(t.Context(), request("b", 3)); err != nil || v.Used != 3 {
+		t.Errorf("the next call: %+v %v, want 3 units used", v, err)
+	}
+}
+
+// brokenBegin panics when its first transaction begins.
+type brokenBegin struct {
+	pagestore.Backend
+	once sync.Once
+}
+
+func (b *brokenBegin) Begin(ctx context.Context, waited time.Duration) (pagestore.Tx, error) {
+	b.once.Do(func() { panic("the driver is broken") })
+	return b.Backend.Begin(ctx, waited)
+}
+
+// A panic of a transaction that begins apart reaches its caller, too, and does not end the process.
+func TestAPanicOfABeginApartHangsNobody(t *testing.T) {
+	s := pagestore.New(&brokenBegin{Backend: pagestore.BackendOf(memstore.New(nil).Store)}, &pagestore.Options{Combine: time.Minute, Deadline: time.Minute})
+	t.Cleanup(s.Close)
 	func() {
 		defer func() {
 			if recover() == nil {
