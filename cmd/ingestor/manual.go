@@ -7,17 +7,17 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// manual is README.md of this folder: people read it on the web, and it is the help of the commands.
+// helpPage is README.md of this folder: people read it on the web, and it is the help of the commands.
 //
 //go:embed README.md
-var manual string
+var helpPage string
 
 // describe gives each command its help. A section of the manual has the path of the command as its
 // heading, a summary, paragraphs, and examples in a listing of sh. Other listings are indented.
 func describe(root *cobra.Command) {
-	_, reload, _ := strings.Cut(manual, "\n## Reload\n\n")
+	_, reload, _ := strings.Cut(helpPage, "\n## Reload\n\n")
 	whole := strings.NewReplacer("SIGHUP reloads the price book and the configuration: see [Reload](#reload).", strings.TrimSpace(reload))
-	for section := range strings.SplitSeq(manual, "\n### ") {
+	for section := range strings.SplitSeq(helpPage, "\n### ") {
 		path, text, _ := strings.Cut(section, "\n\n")
 		text, _, _ = strings.Cut(text, "\n## ") // of the next group
 		summary, text, _ := strings.Cut(text, "\n\n")

@@ -48,8 +48,12 @@ func proxy(t *testing.T) string {
 	files := map[string][]zip.File{}
 	for name := range strings.SplitSeq(strings.Trim(string(out), "\x00"), "\x00") {
 		at := filepath.Join(guides.Root, name)
-		if _, err := os.Lstat(at); errors.Is(err, fs.ErrNotExist) {
+		info, err := os.Lstat(at)
+		if errors.Is(err, fs.ErrNotExist) {
 			continue // deleted, but not yet in git
+		}
+		if err == nil && info.Size() > 1<<20 { // every user would download it
+			t.Errorf("%s has %d bytes: is it a program that was built?", name, info.Size())
 		}
 		in := path.Dir(name) // the innermost folder with a go.mod
 		for in != "." {

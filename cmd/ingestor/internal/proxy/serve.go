@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/metrics"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/guard"
 )
 
@@ -36,6 +38,9 @@ func (h *Handler) Serve(ctx, abort context.Context, l net.Listener) error {
 	if errors.Is(err, context.DeadlineExceeded) && abort.Err() == nil { // it stops as it was told to
 		err = nil
 		h.set.Log.Warn("the proxy has stopped and cut off open calls", "after", h.set.Grace.String())
+	}
+	if err != nil {
+		err = fmt.Errorf("the proxy: %w", err)
 	}
 	flush, end := context.WithTimeout(context.WithoutCancel(abort), flushTimeout)
 	defer end()
@@ -88,7 +93,11 @@ func (h *Handler) guess(c *call) error {
 	if len(c.presented()) == 0 {
 		return errNoToken
 	}
-	return h.door.Guess(c.request, errNoToken)
+	var told *problem.Problem
+	if err := h.door.Guess(c.request, errNoToken); errors.As(err, &told) {
+		return err
+	}
+	return errNoToken
 }
 
 func addressOf(r *http.Request) netip.Addr {
