@@ -25,7 +25,7 @@ import (
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) != "ingestor" {
 		signals.Release() // Ctrl-C ends the tests
-		childtest.AtOnce(6)
+		childtest.AtOnce(4)
 	}
 	testscript.Main(m, map[string]func(){
 		"ingestor": main,

@@ -92,6 +92,10 @@ func TestTakeover(t *testing.T) {
 				return r.number(c, "SELECT coalesce(sum(pages), 0) FROM headroom_catalog.run_work WHERE work = 'US'")
 			}
 			r.eventually("some pages are saved", func() bool { return pages() > 3 })
+			// Between two steps it has nothing that others could take.
+			r.eventually("a step has just begun", func() bool {
+				return r.number(c, "SELECT count(*) FROM headroom_fleet.river_job WHERE state = 'running' AND attempted_at > clock_timestamp() - interval '500 ms'") == 1
+			})
 			if wakes {
 				r.must(child.Process.Signal(syscall.SIGSTOP))
 			} else {
