@@ -302,10 +302,13 @@ func (w *waiter) refusal(store, clock time.Time, charges []Charge) *RefusedError
 		}
 	}
 	if !v.Blocked {
-		v.Place, v.Reason = w.behind+1, "1 call that came before it waits"
-		if w.behind == mostBefore {
+		v.Place = w.behind + 1
+		switch w.behind {
+		case 1:
+			v.Reason = "1 call that came before it waits"
+		case mostBefore:
 			v.Reason = fmt.Sprintf("%d calls or more that came before it wait", w.behind)
-		} else if w.behind != 1 {
+		default:
 			v.Reason = fmt.Sprintf("%d calls that came before it wait", w.behind)
 		}
 	}

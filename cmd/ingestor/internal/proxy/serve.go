@@ -21,9 +21,10 @@ const (
 	flushTimeout  = 10 * time.Second
 )
 
-// Serve serves requests from a listener, which may have TLS, until ctx ends. Then open requests may finish within Options.Grace, unless abort ends too. Serve cuts off the
-// rest, without an error. Until then nothing bounds the time of a request or an answer,
-// because streams are long. Calls have the values of ctx, such as its budget and its span.
+// Serve serves requests from a listener, which may have TLS, until ctx ends. Then open requests
+// may finish within Options.Grace, unless abort ends too. Serve cuts off the rest, without an
+// error. Until then nothing bounds the time of a request or an answer, because streams are long.
+// Calls have the values of ctx, such as its budget and its span.
 func (h *Handler) Serve(ctx, abort context.Context, l net.Listener) error {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
