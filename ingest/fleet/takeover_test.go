@@ -92,13 +92,24 @@ func TestTakeover(t *testing.T) {
 				return r.number(c, "SELECT coalesce(sum(pages), 0) FROM headroom_catalog.run_work WHERE work = 'US'")
 			}
 			r.eventually("some pages are saved", func() bool { return pages() > 3 })
-			// Between two steps it has nothing that others could take.
-			r.eventually("a step has just begun", func() bool {
-				return r.number(c, "SELECT count(*) FROM headroom_fleet.river_job WHERE state = 'running' AND attempted_at > clock_timestamp() - interval '500 ms'") == 1
-			})
-			if wakes {
+			// Others can take only what it holds. This process may be slow between its look and its
+			// signal, so it looks again at one that has stopped.
+			begun := func() bool {
+				return r.number(c, fmt.Sprintf(`SELECT count(*) FROM headroom_fleet.works w JOIN headroom_fleet.river_job j ON j.id = w.river_job
+					WHERE w.held_by = '%s' AND j.state = 'running' AND j.attempted_at > clock_timestamp() - interval '1 second'`, id)) == 1
+			}
+			r.eventually("it is stopped in the middle of a step", func() bool {
+				if !begun() {
+					return false
+				}
 				r.must(child.Process.Signal(syscall.SIGSTOP))
-			} else {
+				if begun() {
+					return true
+				}
+				r.must(child.Process.Signal(syscall.SIGCONT))
+				return false
+			})
+			if !wakes {
 				r.must(child.Process.Kill())
 			}
 			had := pages()
