@@ -13,6 +13,34 @@ import (
 	"github.com/headroom-quota/headroom/quota/pgstore/testing/pgtest"
 )
 
+// TestADaemonThatEndedIsGone: its last sign of life does not come after its end, even if the database is slow.
+// Else it would be missed for a day.
+func TestADaemonThatEndedIsGone(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 100, oneChart())
+	c := r.catalog()
+	for _, statement := range []string{
+		// It does not hear that it is to end, as a process that has not begun with it.
+		"CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(1); RETURN NEW; EXCEPTION WHEN query_canceled THEN PERFORM pg_sleep(1); RETURN NEW; END $$",
+		"CREATE TRIGGER slow BEFORE INSERT ON headroom_fleet.daemons FOR EACH ROW EXECUTE FUNCTION slow()",
+	} {
+		_, err := c.Pool().Exec(t.Context(), statement)
+		r.must(err)
+	}
+	unhurried := quick
+	unhurried.Timing.Beat = 10 * time.Second
+	stop := r.background(r.fleet(c, unhurried).Run)
+	beats := func() int {
+		return r.number(c, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'active' AND pid <> pg_backend_pid() AND query LIKE '%INTO headroom_fleet.daemons%'")
+	}
+	r.eventually("a sign of life is under way", func() bool { return beats() == 1 })
+	stop()
+	r.eventually("it has been written", func() bool { return beats() == 0 })
+	if n := r.number(c, "SELECT count(*) FROM headroom_fleet.daemons"); n != 0 {
+		t.Errorf("%d daemons that ended are still there", n)
+	}
+}
+
 // TestTheDatabaseRestarts stops the database while a daemon works, and starts another daemon
 // before the database is back.
 func TestTheDatabaseRestarts(t *testing.T) {

@@ -174,7 +174,8 @@ func (f *Fleet) appear(ctx context.Context, j *ingest.Job) (gone func()) {
 	f.mu.Unlock()
 	beats, quiet := context.WithCancel(context.WithoutCancel(ctx))
 	var side sync.WaitGroup
-	side.Go(func() { f.every(beats, f.o.Timing.Beat, f.beat) })
+	// The database may note a beat that was cut off after the end that follows. So the last one may finish.
+	side.Go(func() { f.every(beats, f.o.Timing.Beat, func(context.Context) error { return f.beat(context.WithoutCancel(ctx)) }) })
 	return func() {
 		quiet()
 		side.Wait()
