@@ -17,17 +17,33 @@ func (v View) Forgotten(ctx context.Context) (all []*ForgottenError, err error) 
 	}
 	for _, key := range p.accountKeys("", "") {
 		pools := p.accounts[key]
+		charges := make([]Charge, 0, len(pools))
 		for _, name := range slices.Sorted(maps.Keys(pools)) {
-			c := pools[name].any
-			_, err := l.store.Look(ctx, []Charge{c})
-			if lost, ok := errors.AsType[*ForgottenError](err); ok {
-				all = append(all, l.named(lost))
-			} else if err != nil {
-				return nil, l.storeError(ctx, "look at "+c.Pool.String(), err)
-			}
+			charges = append(charges, pools[name].any)
+		}
+		_, _, lost, err := l.look(ctx, charges)
+		if err != nil {
+			return nil, l.storeError(ctx, "look at "+key.upstream, err)
+		}
+		for _, f := range lost {
+			all = append(all, l.named(f))
 		}
 	}
 	return all, nil
+}
+
+// look looks at pools, and leaves out those that the store has forgotten.
+func (l *Ledger) look(ctx context.Context, charges []Charge) (known []Charge, states []PageState, lost []*ForgottenError, err error) {
+	for len(charges) > 0 {
+		states, err = l.store.Look(ctx, charges)
+		f, forgotten := errors.AsType[*ForgottenError](err)
+		i := slices.IndexFunc(charges, func(c Charge) bool { return forgotten && c.Pool == f.Pool })
+		if i < 0 {
+			return charges, states, lost, err
+		}
+		lost, charges = append(lost, f), slices.Delete(slices.Clone(charges), i, i+1)
+	}
+	return nil, nil, lost, nil
 }
 
 // named returns an error whose commands speak of this ledger.

@@ -3,6 +3,7 @@ package quota
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -42,6 +43,8 @@ type WindowUsage struct {
 // those in force, also where an upstream's answer has told another one. A name of an
 // upstream or account selects its pools; an empty one selects all. For a keyed pool, Usage
 // returns a few keys, the fullest first: those charged last, and those of the price book.
+// If the ledger has forgotten the spend of pools, Usage returns the others, and the
+// [ForgottenError] of the first one.
 func (v View) Usage(ctx context.Context, upstream, account string) ([]Usage, error) {
 	l := v.ledger
 	p, err := l.open(ctx, "look at the pools")
@@ -49,6 +52,7 @@ func (v View) Usage(ctx context.Context, upstream, account string) ([]Usage, err
 		return nil, err
 	}
 	var all []Usage
+	var lost error
 	for _, key := range p.accountKeys(upstream, account) {
 		pools, err := p.pools(key.upstream, key.account, "")
 		if err != nil {
@@ -71,7 +75,7 @@ func (v View) Usage(ctx context.Context, upstream, account string) ([]Usage, err
 			u.Waiting = waitingFor(waiting, c.Pool)
 			return u
 		}
-		states, err := l.store.Look(ctx, charges)
+		charges, states, forgotten, err := l.look(ctx, charges)
 		if err != nil {
 			return nil, l.storeError(ctx, "look at "+key.upstream, err)
 		}
@@ -88,17 +92,22 @@ func (v View) Usage(ctx context.Context, upstream, account string) ([]Usage, err
 				continue
 			}
 			keys, err := l.keyUsage(ctx, p, k, read)
-			if err != nil {
+			if f, ok := errors.AsType[*ForgottenError](err); ok {
+				forgotten = append(forgotten, f)
+			} else if err != nil {
 				return nil, l.storeError(ctx, "look at "+key.upstream, err)
 			}
 			all = append(all, keys...)
 		}
 		slices.SortStableFunc(all[first:], func(a, b Usage) int { return strings.Compare(a.Pool.Name, b.Pool.Name) })
+		if lost == nil && len(forgotten) > 0 {
+			lost = l.storeError(ctx, "look at "+key.upstream, forgotten[0])
+		}
 	}
-	if len(all) == 0 {
+	if len(all) == 0 && lost == nil {
 		return nil, p.known(upstream, account)
 	}
-	return all, nil
+	return all, lost
 }
 
 // windows returns the windows of a pool, or of a key, as the price book has them.

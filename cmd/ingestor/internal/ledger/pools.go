@@ -188,9 +188,7 @@ func tellPool(ctx context.Context, a *session.Session, l *quota.Ledger, pool quo
 	all, err := l.View().Usage(ctx, pool.Upstream, pool.Account)
 	if lost, ok := errors.AsType[*quota.ForgottenError](err); ok && lost.Pool != pool {
 		fmt.Fprintf(a.Stderr, "ingestor: %s was changed, but %s\n", pool, lost)
-		return nil
-	}
-	if err != nil {
+	} else if err != nil {
 		return err
 	}
 	all = slices.DeleteFunc(all, func(u quota.Usage) bool { return u.Pool != pool })

@@ -41,25 +41,36 @@ func QuotaCommand(a *session.Session) *cobra.Command {
 
 func showQuota(ctx context.Context, a *session.Session, l *quota.Ledger) error {
 	all, err := readUsage(ctx, a, l)
+	is, err := verdict.Stand(ctx, l, all, err)
 	if err != nil {
 		return err
 	}
-	v, err := a.VerdictToRead(ctx, a.Loaded, l)
+	is.Verdict, err = a.VerdictToRead(ctx, a.Loaded, l)
 	if err != nil { // the pools are known all the same
 		fmt.Fprintf(a.Stderr, "ingestor: warning: it is not known whether the next run can start: %v\nTo see why: ingestor check\n", err)
 	}
-	return printQuota(a, open.Shown(a.Loaded.Ledger), &verdict.Standing{Pools: view.Pools(all), Verdict: v})
+	return printQuota(a, open.Shown(a.Loaded.Ledger), is)
 }
 
+// printQuota shows the pools that are known. It fails if the ledger has forgotten others.
 func printQuota(a *session.Session, whose string, is *verdict.Standing) error {
-	return a.Print(is, func(s *console.Sheet) {
+	err := a.Print(is, func(s *console.Sheet) {
 		s.Line("%s", s.In(console.Faint, "ledger "+whose))
-		quotaTable(s, is.Pools)
+		if len(is.Pools) > 0 {
+			quotaTable(s, is.Pools)
+		}
+		for _, lost := range is.Lost {
+			s.Line("%s", s.In(console.Bad, lost.Pool+" is not known: the ledger has forgotten what was spent since "+console.Stamp(lost.Since)+"."))
+		}
 		if v := is.Verdict; v != nil {
 			s.Line("")
 			s.Line("%s", s.In(console.Inks[v.Level], v.String()))
 		}
 	})
+	if err == nil && len(is.Lost) > 0 {
+		err = &console.Exit{Code: console.ExitDown, Err: errors.New(is.Lost[0].Says)}
+	}
+	return err
 }
 
 // readUsage reads the usage of all pools. If the price book is older than the ledger's, it

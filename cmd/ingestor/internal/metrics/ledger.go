@@ -32,12 +32,13 @@ var (
 	spendCalls = gauge("headroom_spend_today_calls", "Calls paid for in this day of the pool's calendar, by labels; the smallest of many as other.", "upstream", "account", "pool", "method", "job", "region", "class")
 )
 
-// readLedger reads the pools and the spend of today.
+// readLedger reads the pools and the spend of today. If the ledger has forgotten pools, it returns what is
+// known of the others, and an error.
 func readLedger(ctx context.Context, src *view.Sources) (r readings, err error) {
 	r.add(bookRevision, float64(src.Ledger.Book().Revision))
-	pools, err := src.Ledger.View().Usage(ctx, "", "")
-	if err != nil {
-		return nil, err
+	pools, lost := src.Ledger.View().Usage(ctx, "", "")
+	if len(pools) == 0 {
+		return nil, lost
 	}
 	for i := range pools {
 		if i > 0 && pools[i].Keys > 0 && sameName(pools[i].Pool, pools[i-1].Pool) {
@@ -50,7 +51,7 @@ func readLedger(ctx context.Context, src *view.Sources) (r readings, err error) 
 		return nil, err
 	}
 	r.spend(spent)
-	return r, nil
+	return r, lost // of the pools that are known
 }
 
 func (r *readings) pool(u *quota.Usage) {

@@ -71,12 +71,12 @@ func (f *found) ledger(is *verdict.State, shares []int) {
 	case is.Stuck != nil:
 		f.add(Ledger, 0, key, "The ledger cannot be written, so calls are refused or counted later: %v", is.Stuck)
 	}
-	if is.Outage != nil {
-		return
-	}
 	least := cheapest(is.Book)
 	for i := range is.Pools {
 		u := &is.Pools[i]
+		if !verdict.Known(u) {
+			continue
+		}
 		pool := u.Pool.String()
 		f.known["blocked/"+pool], f.known["gone/"+pool] = true, true
 		for _, share := range shares {

@@ -21,6 +21,7 @@ type chance struct {
 	limit   int64              // of it, for the class of the job
 	until   time.Time          // the job cannot start before, or zero
 	blocked bool
+	lost    bool // it is not known what its pools have left
 	idle    bool // the first call would be refused, but there may be none
 	never   bool // the limit of its class is below the cost of its first call
 }
@@ -30,12 +31,12 @@ func (c *chance) enough() bool {
 	return !c.idle && (c.pool == nil || c.window == nil || c.free >= c.job.CostIn(c.pool.Pool.String()))
 }
 
-// shut reports whether the first call would be refused.
-func (c *chance) shut() bool { return !c.until.IsZero() || c.never }
+// shut reports whether the first call would be refused, as far as that is known.
+func (c *chance) shut() bool { return !c.until.IsZero() || c.never || c.lost }
 
 // chanceOf looks at the pools that a job charges, as they will be when it starts.
 func (s *State) chanceOf(j *Job) chance {
-	c := chance{job: j}
+	c := chance{job: j, lost: s.outageOf(j) != nil}
 	c.at, c.resumes = j.Start(s.Now)
 	for _, name := range j.Pools() {
 		u := s.Pool(name)
@@ -153,7 +154,7 @@ func (s *State) Outlook(j *Job) Outlook {
 		o.Says = Say("is paused")
 	case c.at.IsZero():
 		o.Says = Say("has no schedule")
-	case s.Outage != nil:
+	case c.lost:
 		o.Says = Say("not known")
 	case s.Stuck != nil, s.Unread != nil, s.Unkept != nil:
 		o.Says = Say("does no work then")

@@ -20,6 +20,9 @@ func (s *State) notes(v *Verdict) (all []Note) {
 	if s.Unkept != nil && v.Word != "Stopped" {
 		all = append(all, Note{bad, Say("The catalog can be read, but not written. To see what is wrong: ingestor check"), ""})
 	}
+	if lost := s.Lost(); s.Outage != nil && !v.tells(lost.String()) {
+		all = append(all, Note{bad, Say(lost, ". ", s.remedy()), ""})
+	}
 	all = append(all, OfFleet(s.Fleet, s.Unseen)...)
 	for _, d := range s.Disks {
 		if !v.tells(d.String()) {
@@ -97,7 +100,7 @@ func (s *State) waiting(v *Verdict) (all []Note) {
 	names := map[cause][]string{}
 	for _, j := range s.Jobs {
 		c := s.chanceOf(j)
-		if s.Outage != nil || j.Paused || !c.shut() || c.never || !j.Resume.IsZero() || slices.Contains(v.names, j.Name) {
+		if c.lost || j.Paused || !c.shut() || c.never || !j.Resume.IsZero() || slices.Contains(v.names, j.Name) {
 			continue
 		}
 		why := cause{c.until, c.why()}
@@ -119,8 +122,8 @@ func (s *State) waiting(v *Verdict) (all []Note) {
 func (s *State) notesOf(j *Job, v *Verdict) (all []Note) {
 	c := s.chanceOf(j)
 	about := v.about != nil && v.about.job == j
-	switch shut := s.Outage == nil && c.shut() && !c.never; {
-	case s.Outage == nil && c.never && !about:
+	switch shut := !c.lost && c.shut() && !c.never; {
+	case !c.lost && c.never && !about:
 		all = append(all, Note{bad, Say(j.Name, " can never start: ", c.tooExpensive()), ""})
 	case j.Resume.IsZero() || slices.Contains(v.names, j.Name):
 	case shut:

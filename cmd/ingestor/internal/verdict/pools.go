@@ -118,7 +118,7 @@ func Shown(u *quota.Usage) *quota.WindowUsage {
 // When says which units of a pool come back next, and when: of a window, or of the one that
 // is used most.
 func (s *State) When(u *quota.Usage, w *quota.WindowUsage) (all []Sentence) {
-	if s.Outage != nil {
+	if !Known(u) {
 		return nil
 	}
 	if u.Blocked.After(u.Now) {
@@ -168,7 +168,7 @@ func freeAt(u *quota.Usage) string {
 // only: that of the pool that is worst off.
 func (s *State) judgePools() Verdict {
 	switch {
-	case s.Outage != nil:
+	case s.Outage != nil && !slices.ContainsFunc(s.Pools, func(u quota.Usage) bool { return Known(&u) }):
 		return Verdict{Level: bad, Word: "Not known", Says: Say("It is not known what is left"), More: []Sentence{s.Lost(), s.remedy()}}
 	case s.Stuck != nil:
 		return Verdict{Level: bad, Word: "Stopped", Says: Say("No call can be charged"), More: []Sentence{s.Lost(), s.remedy()}}
@@ -226,7 +226,7 @@ func backAt(w *quota.WindowUsage) time.Time {
 // lacking reports whether callers are refused units of a pool. It leaves out pools that jobs
 // charge, unless they are blocked: for those, the verdict and the notes say what it means.
 func (s *State) lacking(u *quota.Usage) bool {
-	return s.Outage == nil && s.Used(u) && (u.Blocked.After(u.Now) || s.JobsOf(u.Pool.String()) == 0 && usedUp(u) != nil)
+	return Known(u) && s.Used(u) && (u.Blocked.After(u.Now) || s.JobsOf(u.Pool.String()) == 0 && usedUp(u) != nil)
 }
 
 // notesOfPools returns a note for each pool that lacks units, but for that of the verdict.

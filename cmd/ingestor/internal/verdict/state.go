@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,7 +30,7 @@ type State struct {
 	Jobs   []*Job
 
 	Pools  []quota.Usage
-	Outage error // why the ledger cannot be read
+	Outage error // why the ledger, or some pools of it, cannot be read
 	Stuck  error // why it cannot be written
 	Counts view.CountState
 
@@ -113,7 +114,7 @@ func (r *Reader) Read(ctx context.Context, src *view.Sources) *State {
 		})
 	}
 	if s.Outage != nil {
-		s.Pools = s.poolsOfJobs()
+		s.addPoolsOfJobs()
 	}
 	s.measure(r.Folders)
 	trying.Wait()
@@ -257,7 +258,23 @@ func (s *State) Pool(name string) *quota.Usage {
 // open reports whether a pool is known to be open.
 func (s *State) open(name string) bool {
 	u := s.Pool(name)
-	return u != nil && s.Outage == nil && !u.Blocked.After(u.Now)
+	return u != nil && Known(u) && !u.Blocked.After(u.Now)
+}
+
+// Known reports whether anything is known of a pool.
+func Known(u *quota.Usage) bool { return !u.Now.IsZero() }
+
+// outageOf returns why it is not known what a job can spend. Spend that was forgotten stops only the
+// jobs that charge its pool.
+func (s *State) outageOf(j *Job) error {
+	unknown := func(name string) bool {
+		u := s.Pool(name)
+		return u != nil && !Known(u)
+	}
+	if errors.As(s.Outage, new(*quota.ForgottenError)) && len(j.Methods) > 0 && !slices.ContainsFunc(j.Pools(), unknown) {
+		return nil
+	}
+	return s.Outage
 }
 
 // JobsOf returns how many jobs charge a pool.

@@ -2,9 +2,11 @@ package verdict
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest/catalog"
@@ -62,7 +64,7 @@ func (s *State) Verdict() *Verdict {
 		v.Window = cmp.Or(v.Decides, Tightest(v.Pool))
 		v.When = s.When(v.Pool, v.Decides)
 	}
-	if s.Outage != nil {
+	if s.Outage != nil && (v.Pool == nil || !Known(v.Pool)) {
 		v.When = []Sentence{Say("Known again when the ledger answers")}
 	}
 	v.Notes = s.notes(&v)
@@ -79,7 +81,7 @@ func (s *State) judge(all []chance) Verdict {
 		if slices.ContainsFunc(s.Jobs, func(j *Job) bool { return j.Paused }) && v.Level != bad {
 			v = Verdict{Level: warn, Word: "Paused", Says: Say("No run starts: each job is paused, on all machines")} // a note says how to resume it
 		}
-		if v.Level == good && len(s.Disks) > 0 {
+		if v.Level == good && (len(s.Disks) > 0 || s.Outage != nil) {
 			v.Level = warn // a note says why
 		}
 		return v
@@ -89,7 +91,7 @@ func (s *State) judge(all []chance) Verdict {
 	if v.Level == good && (len(s.Disks) > 0 || last != nil && last.State == catalog.Failed) {
 		v.Level = warn // a note says why
 	}
-	if v.Level == good && slices.ContainsFunc(s.Pools, func(u quota.Usage) bool { return s.lacking(&u) }) {
+	if v.Level == good && (s.Outage != nil || slices.ContainsFunc(s.Pools, func(u quota.Usage) bool { return s.lacking(&u) })) {
 		v.Level, v.Word = warn, "Available in part" // a note says which
 	}
 	return v
@@ -100,7 +102,7 @@ func (s *State) judgeRuns(all []chance) Verdict {
 	next := &first // all is changed below
 	open := slices.IndexFunc(all, func(c chance) bool { return !c.shut() && !c.idle })
 	switch {
-	case s.Outage != nil || s.Stuck != nil:
+	case next.lost || s.Stuck != nil:
 		return s.unknown(next)
 	case s.Unread != nil || s.Unkept != nil:
 		return Verdict{Level: bad, Word: "Stopped", Says: Say("No run can do its work"), More: s.noCatalog(), about: next}
@@ -115,7 +117,7 @@ func (s *State) judgeRuns(all []chance) Verdict {
 		if slices.ContainsFunc(all, func(c chance) bool { return c.idle }) {
 			which = "No run that needs units can"
 		}
-		all = slices.DeleteFunc(all, func(c chance) bool { return c.never || c.idle })
+		all = slices.DeleteFunc(all, func(c chance) bool { return c.never || c.idle || c.lost })
 		soonest := slices.MinFunc(all, func(a, b chance) int { return a.until.Compare(b.until) })
 		v := s.shut(&soonest)
 		v.Says = Say(which, " start before ", s.Moment(soonest.until))
@@ -183,7 +185,28 @@ func (s *State) sayOf(c *chance, can string) Sentence {
 // Standing is what is left of the pools, with the verdict, in JSON.
 type Standing struct {
 	Pools   []view.Pool `json:"pools"`
+	Lost    []LostPool  `json:"lost,omitempty"`
 	Verdict *Said       `json:"verdict"` // nil without jobs, or without a catalog
+}
+
+// LostPool is a pool whose spend the ledger has forgotten.
+type LostPool struct {
+	Pool  string    `json:"pool"`
+	Since time.Time `json:"since"`
+	Says  string    `json:"says"` // with what to type
+}
+
+// Stand returns the pools that a ledger has read, and those that it has forgotten.
+func Stand(ctx context.Context, l *quota.Ledger, all []quota.Usage, err error) (*Standing, error) {
+	is := &Standing{Pools: view.Pools(all)}
+	if !errors.As(err, new(*quota.ForgottenError)) {
+		return is, err
+	}
+	lost, err := l.View().Forgotten(ctx)
+	for _, f := range lost {
+		is.Lost = append(is.Lost, LostPool{f.Pool.String(), f.Born.UTC(), f.Error()})
+	}
+	return is, err
 }
 
 // Said is a verdict for programs and terminals.
@@ -288,16 +311,13 @@ func (s *State) unknown(next *chance) Verdict {
 	return v
 }
 
-// poolsOfJobs returns the pools that jobs charge, of which nothing else is known.
-func (s *State) poolsOfJobs() (all []quota.Usage) {
-	seen := map[string]bool{}
+// addPoolsOfJobs adds the pools that jobs charge, and of which nothing is known.
+func (s *State) addPoolsOfJobs() {
 	for _, j := range s.Jobs {
 		for _, name := range j.Pools() {
-			if pool, err := quota.ParsePool(name); err == nil && !seen[name] {
-				seen[name] = true
-				all = append(all, quota.Usage{PageState: quota.PageState{Pool: pool}})
+			if pool, err := quota.ParsePool(name); err == nil && s.Pool(name) == nil {
+				s.Pools = append(s.Pools, quota.Usage{PageState: quota.PageState{Pool: pool}})
 			}
 		}
 	}
-	return all
 }

@@ -22,11 +22,14 @@ import (
 
 // quota returns the state of the pools, and the verdict of the first page.
 func (s *Server) quota(r *http.Request) (any, error) {
-	all, err := s.current().Ledger.View().Usage(r.Context(), "", "")
+	ledger := s.current().Ledger
+	all, err := ledger.View().Usage(r.Context(), "", "")
+	is, err := verdict.Stand(r.Context(), ledger, all, err)
 	if err != nil {
 		return nil, err
 	}
-	return verdict.Standing{Pools: view.Pools(all), Verdict: s.standing(r.Context()).Verdict().Said()}, nil
+	is.Verdict = s.standing(r.Context()).Verdict().Said()
+	return is, nil
 }
 
 func (s *Server) regions(r *http.Request) (any, error) {

@@ -14,7 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/testing/viewtest"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/quota"
 )
 
 // patience is how long a test waits for what must come at once. It is not asserted.
@@ -265,6 +269,25 @@ func TestOutage(t *testing.T) {
 	}
 	if a := r.ask("GET", "/api/v1/regions", ""); a.StatusCode != http.StatusOK {
 		t.Errorf("what is not in the ledger: %s", a.Status)
+	}
+}
+
+// TestOneForgottenPoolIsTold: the answer has the pools that are known, and what to do about the other.
+func TestOneForgottenPoolIsTold(t *testing.T) {
+	r := newRig(t, nil)
+	r.Store.Lost.Store(&quota.ForgottenError{Pool: quota.Pool{Upstream: "youtube", Account: "default", Name: "searches"}, Born: viewtest.Noon})
+	var is verdict.Standing
+	r.get("/api/v1/quota", &is)
+	known := map[string]bool{}
+	for _, p := range is.Pools {
+		known[p.Pool] = true
+	}
+	if !known["youtube/units"] || known["youtube/searches"] || len(is.Lost) != 1 || is.Lost[0].Pool != "youtube/searches" ||
+		!is.Lost[0].Since.Equal(viewtest.Noon) || !strings.Contains(is.Lost[0].Says, "ingestor quota adjust youtube/searches UNITS --reason TEXT") {
+		t.Errorf("it says %+v, and knows %v", is.Lost, known)
+	}
+	if is.Verdict == nil || is.Verdict.Level != view.Warn {
+		t.Errorf("the verdict is %+v", is.Verdict)
 	}
 }
 

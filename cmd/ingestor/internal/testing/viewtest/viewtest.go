@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -42,6 +43,7 @@ type Rig struct {
 type Gate struct {
 	*memstore.Store
 	Before atomic.Pointer[func(context.Context) error] // runs before each Look; nil does nothing
+	Lost   atomic.Pointer[quota.ForgottenError]        // of a pool that Look has forgotten; or nil
 }
 
 // Look implements [quota.Store].
@@ -50,6 +52,9 @@ func (g *Gate) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageSt
 		if err := (*before)(ctx); err != nil {
 			return nil, err
 		}
+	}
+	if lost := g.Lost.Load(); lost != nil && slices.ContainsFunc(charges, func(c quota.Charge) bool { return c.Pool == lost.Pool }) {
+		return nil, lost
 	}
 	return g.Store.Look(ctx, charges)
 }

@@ -250,6 +250,23 @@ func TestPagesOfALedgerThatForgot(t *testing.T) {
 		"Look up today's usage in the upstream's console, then run: ingestor quota adjust youtube/units UNITS --reason TEXT")
 }
 
+// TestOneForgottenPool: spend that was forgotten stops only the jobs that charge its pool, and hides no other one.
+func TestOneForgottenPool(t *testing.T) {
+	r := newRig(t, "", nil)
+	r.Run("trending")
+	r.Store.Lost.Store(&quota.ForgottenError{Pool: quota.Pool{Upstream: "youtube", Account: "default", Name: "searches"}, Born: viewtest.Noon.Add(-time.Hour)})
+	_, text := r.page("/")
+	for _, want := range []string{"Available in part", "The next run, trending at 20:15 UTC (in 15 min), can start", "4 of 9,500",
+		"The ledger has forgotten what was spent of youtube/searches since 19:00 UTC (1 h ago). Look up today's usage", "ingestor quota adjust youtube/searches UNITS --reason TEXT"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "It is not known") || strings.Contains(text, "when the ledger answers") {
+		t.Errorf("the page does not know what can be known:\n%s", text)
+	}
+}
+
 func TestPagesWithoutACatalog(t *testing.T) {
 	r := newRig(t, "", nil)
 	r.Run("trending")

@@ -129,7 +129,7 @@ func (s *state) poolSection(u *quota.Usage, by grouping, v *verdict.Verdict) poo
 	if p.Level == good && p.Forecast != nil && !p.Forecast.Fits {
 		p.Level, p.State = warn, "will not last"
 	}
-	if s.Outage != nil {
+	if !verdict.Known(u) {
 		p.Level, p.State = warn, "not known"
 	}
 	if u.Blocked.After(u.Now) {
