@@ -175,7 +175,9 @@ func (f *Fleet) appear(ctx context.Context, j *ingest.Job) (gone func()) {
 	beats, quiet := context.WithCancel(context.WithoutCancel(ctx))
 	var side sync.WaitGroup
 	// The database may note a beat that was cut off after the end that follows. So the last one may finish.
-	side.Go(func() { f.every(beats, f.o.Timing.Beat, func(context.Context) error { return f.beat(context.WithoutCancel(ctx)) }) })
+	side.Go(func() {
+		f.every(beats, f.o.Timing.Beat, func(context.Context) error { return f.beat(context.WithoutCancel(ctx)) })
+	})
 	return func() {
 		quiet()
 		side.Wait()
