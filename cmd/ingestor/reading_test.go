@@ -219,7 +219,7 @@ func TestQuotaOfTheService(t *testing.T) {
 		t.Errorf("%d %s", r.code, r.stderr)
 	} else if used, limit := unitsOf(t, r.stdout); used != wantUsed || limit != wantLimit || used == 0 {
 		t.Errorf("%d of %d, want %d of %d", used, limit, wantUsed, wantLimit)
-	} else if !strings.Contains(r.stdout, `"word": "Available`) {
+	} else if !strings.Contains(r.stdout, `"word": "Not started"`) {
 		t.Errorf("there is no verdict in %s", r.stdout)
 	}
 	if info, err := os.Stat(at); err != nil || info.Mode().Perm() != 0o660 {

@@ -105,9 +105,15 @@ func readBeats(text string) (all []Beat) {
 	return all
 }
 
+const remedyDaemon = "To start one: ingestor run"
+
+// unstarted reports whether nobody has ever been there who makes the runs.
+func (s *State) unstarted() bool {
+	return len(s.Daemons) == 0 && (s.Fleet == nil || len(s.Fleet.Daemons) == 0) && !s.ranSince(time.Time{})
+}
+
 // silence says which daemon is gone whose work nobody does, and what to do; nil if none is.
 func (s *State) silence() []Sentence {
-	const remedy = "To start one: ingestor run"
 	if s.Fleet != nil {
 		if alive, _, _ := s.Fleet.Alive(); alive > 0 || len(s.Fleet.Daemons) == 0 {
 			return nil
@@ -119,16 +125,16 @@ func (s *State) silence() []Sentence {
 		if s.ranSince(last) {
 			return nil
 		}
-		return []Sentence{Say("No daemon of the fleet is alive"), Say(remedy)}
+		return []Sentence{Say("No daemon of the fleet is alive"), Say(remedyDaemon)}
 	}
 	gone := s.Gone()
 	if gone == nil {
 		return nil
 	}
 	if gone.Ended {
-		return []Sentence{Say("The daemon on ", gone.Host, " (process ", gone.PID, ") ended at ", s.Moment(gone.At), ", and no timer has run a job since"), Say(remedy)}
+		return []Sentence{Say("The daemon on ", gone.Host, " (process ", gone.PID, ") ended at ", s.Moment(gone.At), ", and no timer has run a job since"), Say(remedyDaemon)}
 	}
-	return []Sentence{Say("The daemon on ", gone.Host, " (process ", gone.PID, ") has been silent since ", s.Moment(gone.At), ". Look whether it is up", s.whyNot()), Say(remedy)}
+	return []Sentence{Say("The daemon on ", gone.Host, " (process ", gone.PID, ") has been silent since ", s.Moment(gone.At), ". Look whether it is up", s.whyNot()), Say(remedyDaemon)}
 }
 
 // Gone returns the daemon of a catalog in a file that has ended or is silent, and whose work nobody does: no

@@ -94,6 +94,10 @@ func (s *State) judge(all []chance) Verdict {
 	if v.Level == good && (s.Outage != nil || slices.ContainsFunc(s.Pools, func(u quota.Usage) bool { return s.lacking(&u) })) {
 		v.Level, v.Word = warn, "Available in part" // a note says which
 	}
+	if v.Level == good && s.unstarted() {
+		v.Level, v.Word = warn, "Not started"
+		v.More = append(v.More, Say("No daemon was ever seen here, and no timer has made a run"), Say(remedyDaemon))
+	}
 	return v
 }
 

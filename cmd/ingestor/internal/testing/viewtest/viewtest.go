@@ -131,12 +131,17 @@ func (r *Rig) Must(err error) {
 	}
 }
 
-// Run runs a job once, now.
-func (r *Rig) Run(name string) {
+// Run runs a job once, now, as a person does.
+func (r *Rig) Run(name string) { r.run(name, ingest.Occasion{}) }
+
+// RunOnTime runs a job once, as a timer does for which it is due now.
+func (r *Rig) RunOnTime(name string) { r.run(name, ingest.Occasion{Scheduled: r.Clock.Now()}) }
+
+func (r *Rig) run(name string, on ingest.Occasion) {
 	r.Helper()
 	for _, j := range r.Config.List() {
 		if j.Name == name {
-			_, err := r.Runner.Run(context.Background(), j, ingest.Occasion{})
+			_, err := r.Runner.Run(context.Background(), j, on)
 			r.Must(err)
 			return
 		}

@@ -103,13 +103,24 @@ func (r *rig) reads(path string, want ...string) {
 func TestTheFirstScreenAnswers(t *testing.T) {
 	r := newRig(t, "", nil)
 	r.Run("retention")
-	r.Run("trending")
+	r.RunOnTime("trending")
 	r.reads("/", "Available - Headroom", "The next run, trending at 20:15 UTC (in 15 min), can start It needs about 4 units. youtube/units has 9,496 of 9,500 left in 24 h.",
 		"Who spent it CSV 4 of 9,500 youtube/units, in 24 h", "trending job 4 100%", "When it comes back All 4 units at 20:01 UTC tomorrow (in 24 h)",
 		"All 2 charts and searches are fresh", "The last run, trending at 20:00 UTC (now), is done. It spent 4 units")
 	if source, text := r.page("/"); strings.Contains(text, " Also ") || !strings.Contains(source, `href="/static/icon-good.svg"`) || !strings.Contains(source, `<details class="card pool line" id="pool-youtube/units">`) {
 		t.Errorf("a healthy pool is more than one line:\n%s", text)
 	}
+}
+
+// TestNobodyHasStartedARun: that runs can start is no news as long as nobody is there who starts them.
+func TestNobodyHasStartedARun(t *testing.T) {
+	r := newRig(t, "", nil)
+	r.Run("retention")
+	r.Run("trending")
+	r.reads("/", "Not started - Headroom", "The next run, trending at 20:15 UTC (in 15 min), can start", "No daemon was ever seen here, and no timer has made a run. To start one: ingestor run.")
+	r.Clock.Advance(15 * time.Minute)
+	r.RunOnTime("trending")
+	r.reads("/", "Available - Headroom")
 }
 
 func TestNothingCanGo(t *testing.T) {
@@ -160,7 +171,7 @@ func TestTheMorningAfter(t *testing.T) {
 
 func TestAPoolThatWillNotLast(t *testing.T) {
 	r := newRig(t, "upstreams: {youtube: {pools: {units: {quota: 10, headroom: 0}}}}", nil)
-	r.Run("trending")
+	r.RunOnTime("trending")
 	r.reads("/", "Available", "Until 08:00 UTC tomorrow (in 12 h), runs need about 48 units", "will not last", "trending at 21:15 UTC (in 1 h 15 min) is the first run that lacks units")
 }
 

@@ -50,7 +50,7 @@ func TestTroubleWithoutJobs(t *testing.T) {
 func TestPoolsOfCallersCount(t *testing.T) {
 	r := newRig(t, "upstreams: {maps: {hosts: [m.example.com], pools: {requests: {quota: 1000, windows: [{per: 24h}]}}, methods: {find: {route: GET /x, charge: {requests: 1}}}}}", nil)
 	r.Run("retention")
-	r.Run("trending")
+	r.RunOnTime("trending")
 	r.shows("good")
 	_, err := r.Ledger.Reserve(t.Context(), quota.Call{Upstream: "maps", Charges: quota.Units{"requests": 1000}, Job: "etl"})
 	r.Must(err)
