@@ -82,6 +82,11 @@ func (p *prices) finish(made *price, account accountKey) error {
 		if _, learned := p.learned[[2]string{c.Pool.Upstream, c.Pool.Name}]; learned {
 			made.learns = true
 		}
+		dearest := p.dearest[[2]string{c.Pool.Upstream, c.Pool.Name}]
+		if dearest == varies {
+			dearest = most(c) / 2
+		}
+		made.dearest = append(made.dearest, dearest)
 		if made.depends[c.Pool.Name] != nil && (made.keyed == nil || made.keyed[i] == nil) {
 			c.Units = min(c.Units, most(c))
 		}

@@ -30,6 +30,7 @@ type prices struct {
 	reported  map[[2]string]bool        // the pools that answers report about
 	costs     map[string]*costs         // by upstream
 	learned   map[[2]string]pace.Bounds // of the pools, by upstream and name, whose limits are learned
+	dearest   map[[2]string]int64       // of the pools, by upstream and name, what their dearest method takes
 	// shared has the pools, by upstream, whose reported limits all processes share.
 	shared map[string]*sharedPools
 }
@@ -45,6 +46,7 @@ type price struct {
 	keyed   []*keyed // by charge; nil if no pool is keyed
 	outage  Policy
 	depends map[string]*book.Price // what depends on the call, by pool
+	dearest []int64                // by charge: what another call may have to wait for
 	atEnd   string                 // Token.end: pools whose upstream counts the call when it ends
 	learns  bool                   // the limits of some of the pools are learned
 	slots   bool                   // some of the charges are slots
@@ -66,6 +68,7 @@ func newPrices(b *Book, places *places) *prices {
 		shared:    make(map[string]*sharedPools),
 		costs:     make(map[string]*costs),
 		learned:   boundsOf(b),
+		dearest:   dearestOf(b),
 	}
 	for _, u := range b.Upstreams {
 		if u.Name != book.Budgets {

@@ -20,7 +20,8 @@ import (
 // lost costs order, and no units.
 //
 // While nobody waits, no call looks at a line. A process learns that others wait if a call of its own is
-// refused, or a pool is nearly used up: then it looks in the background, once a second at most.
+// refused, or a pool has less left than an eighth or than its dearest method costs: then it looks in the
+// background, once a second at most.
 
 const (
 	// turnsFresh is how old what is known of a line may be if a call is held back by it.
@@ -340,10 +341,11 @@ func (t *turns) settled(l *Ledger, of Token, units Units) {
 	})
 }
 
-// peek looks in the background whether others wait, if a pool is nearly used up.
+// peek looks in the background whether others wait, if a pool is nearly used up, or if a dearer call would have to wait
+// for units of it.
 func (l *Ledger) peek(c *Call, p *price, v *Verdict) {
 	t := &l.turns
-	if !t.can() || v.Blocked || v.Impossible || v.Allowed && v.Remaining > v.Limit/nearlyUsed {
+	if !t.can() || v.Blocked || v.Impossible || v.Allowed && v.Remaining >= max(v.Limit/nearlyUsed, p.dearestOf(v.Pool.Name)) {
 		return
 	}
 	of, now := accountKey{upstream: v.Pool.Upstream, account: v.Pool.Account}, SystemClock{}.Now()
@@ -369,6 +371,36 @@ func (l *Ledger) peek(c *Call, p *price, v *Verdict) {
 			l.openLine(of)
 		}
 	}()
+}
+
+// dearestOf returns what the dearest call takes of a pool that this one charges.
+func (p *price) dearestOf(pool string) int64 {
+	for i := range min(len(p.dearest), len(p.charges)) {
+		if p.charges[i].Pool.Name == pool {
+			return p.dearest[i]
+		}
+	}
+	return 0
+}
+
+// varies stands for a price that depends on the call.
+const varies = window.MaxUnits
+
+// dearestOf returns what the dearest method takes of each pool, by upstream and name.
+func dearestOf(b *Book) map[[2]string]int64 {
+	all := make(map[[2]string]int64)
+	for _, u := range b.Upstreams {
+		for _, m := range u.Methods {
+			for pool, units := range m.Charges {
+				if m.Prices[pool] != nil {
+					units = varies
+				}
+				of := [2]string{u.Name, pool}
+				all[of] = max(all[of], units)
+			}
+		}
+	}
+	return all
 }
 
 // Waiting is the first call of a flow that waits for units, in one process.

@@ -27,6 +27,7 @@ upstreams:
     methods:
       get: {pool: units, cost: 300}
       heavy: {pool: units, cost: 6000}
+      huge: {pool: units, cost: 30000}
       answer: {pool: units, cost: {estimate: {body: max_tokens, default: 600}, actual: {body: usage}}}
 `
 
@@ -113,6 +114,44 @@ func use(t *testing.T, flows []*flow, length time.Duration) (most int64) {
 	}
 	all.Wait()
 	return most
+}
+
+// A call that costs half of the limit gets its units beside light ones of another process, of which none was ever
+// refused, because they take 0.6 of the limit.
+func TestAHeavyCallIsNotPassedByLightOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, err := book.Parse("costs.yaml", []byte(fairBook), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		store := memstore.New(nil)
+		process := func() *quota.Ledger {
+			l, err := quota.New(b, store, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l
+		}
+		light, heavy := process(), process()
+		ctx, stop := context.WithCancel(t.Context())
+		var calls sync.WaitGroup
+		calls.Go(func() {
+			for ctx.Err() == nil {
+				if _, err := light.Wait(ctx, quota.Call{Upstream: "api", Method: "get"}, time.Hour); err != nil && ctx.Err() == nil {
+					t.Error(err)
+				}
+				time.Sleep(500 * time.Millisecond)
+			}
+		})
+		time.Sleep(2 * time.Minute)
+		began := time.Now()
+		_, err = heavy.Wait(ctx, quota.Call{Upstream: "api", Method: "huge"}, time.Hour)
+		if took := time.Since(began); err != nil || took > 2*time.Minute { // a minute in its share, alone
+			t.Errorf("it waited %s: %v", took, err)
+		}
+		stop()
+		calls.Wait()
+	})
 }
 
 // Processes that always want more get as much, whatever their calls cost, how many callers they have, and whether
