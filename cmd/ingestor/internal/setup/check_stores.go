@@ -251,6 +251,13 @@ func (f *findings) checkFleet(ctx context.Context, s *settings.Settings, c sessi
 	if err := board.CheckQueue(ctx); err != nil {
 		return nil, session.UnopenedDatabase(err)
 	}
+	if !s.PollOnly {
+		if err := board.CheckListen(ctx); errors.Is(err, fleet.ErrDeaf) {
+			f.fault("catalog", console.Config(fmt.Errorf("%s: %w\nBehind PgBouncer in transaction mode, set poll_only: true in ingestor.yaml", shared.Path(), err)))
+		} else if err != nil {
+			return nil, session.UnopenedDatabase(err)
+		}
+	}
 	is, err := board.Status(ctx)
 	if err != nil {
 		return nil, session.UnopenedDatabase(err)
