@@ -47,7 +47,7 @@ type Daemon struct {
 	Jobs      []string      `json:"jobs"`
 	Units     int64         `json:"units"`     // that it spent since it started
 	Silent    time.Duration `json:"silent_ns"` // since it was seen, by the database's clock
-	Leader    bool          `json:"leader"`    // it moves scheduled work and takes over lost work
+	Leader    bool          `json:"leader"`    // it moves scheduled work, and takes over the work of programs
 }
 
 // Alive is how long a daemon may be silent.

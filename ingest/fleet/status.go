@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Status is what a fleet does now.
@@ -245,6 +247,29 @@ func (b *Board) watched(ctx context.Context, most time.Duration, do func(context
 func (b *Board) CheckQueue(ctx context.Context) error {
 	return b.watched(ctx, locksWithin, func(ctx context.Context) error {
 		return pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error { return exec(ctx, tx, "queue_write") })
+	})
+}
+
+// ErrDeaf says that LISTEN does not work, because each transaction may have another connection of the server.
+var ErrDeaf = errors.New("its connections change with each transaction, so no daemon would hear of new work, and begin it up to 10 s late")
+
+// CheckListen returns [ErrDeaf] if daemons must poll. Two connections find out: while one has a transaction
+// open, the other one's process of the server must stay what it was, and be its own.
+func (b *Board) CheckListen(ctx context.Context) error {
+	return b.watched(ctx, locksWithin, func(ctx context.Context) error {
+		return b.pool.AcquireFunc(ctx, func(one *pgxpool.Conn) error {
+			var was, other, is int
+			if err := one.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&was); err != nil {
+				return err
+			}
+			return pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
+				err := errors.Join(tx.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&other), one.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&is))
+				if err == nil && (was == other || was != is) {
+					err = ErrDeaf
+				}
+				return err
+			})
+		})
 	})
 }
 

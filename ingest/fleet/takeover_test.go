@@ -149,3 +149,35 @@ func TestTakeover(t *testing.T) {
 		})
 	}
 }
+
+// TestOnlyWorkOfGoneDaemonsIsTakenOver: after a lock, work goes on with whoever is first. It was taken over only
+// if its daemon is gone.
+func TestOnlyWorkOfGoneDaemonsIsTakenOver(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1000, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "0 0 1 1 *", Regions: []string{"US"}, Pages: 1}})
+	c := r.catalog()
+	quick := quick
+	quick.Timing.Poll = 200 * time.Millisecond
+	alive, one := r.fleet(c, quick), r.fleet(r.catalog(), quick)
+	r.background(one.Run)
+	r.must(alive.Reload(t.Context(), r.runner(c, alive.Clock(), nil), []*ingest.Job{r.job("retention")}, func() error { return nil }))
+	r.background(alive.Run)
+	passes := 0
+	pass := func(holder string) (taken string) { // work of the holder becomes available
+		r.must(one.Insert(t.Context(), r.job("charts"), time.Now().Add(time.Hour).Truncate(time.Microsecond))) // no daemon works on it yet
+		_, err := c.Pool().Exec(t.Context(), "UPDATE headroom_fleet.works SET held_by = $1::text, held_since = clock_timestamp(), taken_from = ''", holder)
+		r.must(err)
+		_, err = c.Pool().Exec(t.Context(), "UPDATE headroom_fleet.river_job SET state = 'available', scheduled_at = clock_timestamp() WHERE state = 'scheduled'")
+		r.must(err)
+		passes++
+		r.eventually("the work is done", func() bool {
+			return r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE report->>'state' = 'done'") == passes
+		})
+		r.must(c.Pool().QueryRow(t.Context(), "SELECT taken_from FROM headroom_fleet.works").Scan(&taken))
+		return taken
+	}
+	r.eventually("the work of a daemon that is gone is taken over", func() bool { return pass("gone-1-1") == "gone-1-1" }) // once it knows who is gone
+	if taken := pass(alive.ID()); taken != "" {
+		t.Errorf("work was taken over from %s, which is alive", taken)
+	}
+}

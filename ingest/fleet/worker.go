@@ -131,7 +131,7 @@ func (s *slice) next(ctx context.Context) error {
 			return err
 		}
 		if s.unit != nil {
-			return exec(ctx, tx, "work_hold", account, job, work, s.f.id)
+			return exec(ctx, tx, "work_hold", account, job, work, s.f.id, s.f.heardFor(s.f.o.Timing.Gone), s.f.o.Timing.Gone)
 		}
 		err = tx.QueryRow(ctx, sql("run_over"), account, job).Scan(&s.over)
 		if !errors.Is(err, pgx.ErrNoRows) {

@@ -127,6 +127,8 @@ func (b *server) bound(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, b.timeout)
 }
 
+const behindPgBouncer = "behind PgBouncer in transaction mode, set poll_only: true in ingestor.yaml; other programs add default_query_exec_mode=exec to the address"
+
 // remedies say what to do about the server's errors, by their code. A code may be cut to
 // its class.
 var remedies = [...]struct{ code, do string }{
@@ -138,8 +140,8 @@ var remedies = [...]struct{ code, do string }{
 	{"53100", "the server's disk is full: make room; nothing that was granted is lost"},
 	{"55P03", "another process holds the lock of this account"},
 	{"57P", "the server is starting or going down"},
-	{"42P05", "behind PgBouncer in transaction mode, add default_query_exec_mode=exec to the address"},
-	{"26000", "behind PgBouncer in transaction mode, add default_query_exec_mode=exec to the address"},
+	{"42P05", behindPgBouncer},
+	{"26000", behindPgBouncer},
 }
 
 // fault says which ledger an error is about, and what to do. It has no password.

@@ -57,11 +57,16 @@ SELECT $1::text, $2::text, u.work, u.region, u.river_job, u.next_at FROM unnest(
 ON CONFLICT (account, job, work) DO UPDATE SET region = excluded.region, river_job = excluded.river_job,
 	next_at = excluded.next_at, why = '', blocked_on = '';
 
--- work_hold notes who works on a unit of work. If another daemon held it and did not let go,
--- it was taken over. Args: account, job, work, daemon.
+-- work_hold notes who works on a unit of work. If another daemon held it, did not let go and has not been seen
+-- for long, it was taken over. Args: account, job, work, daemon, whether this daemon knows who is gone, how long.
+WITH gone AS (
+	SELECT held_by FROM headroom_fleet.works
+	WHERE account = $1::text AND job = $2::text AND work = $3::text AND held_by NOT IN ('', $4::text) AND $5::boolean
+		AND NOT EXISTS (SELECT 1 FROM headroom_fleet.daemons d WHERE d.id = held_by AND d.seen_at > clock_timestamp() - $6::interval)
+)
 UPDATE headroom_fleet.works SET
-	taken_from = CASE WHEN held_by IN ('', $4::text) THEN taken_from ELSE held_by END,
-	taken_at = CASE WHEN held_by IN ('', $4::text) THEN taken_at ELSE clock_timestamp() END,
+	taken_from = coalesce((SELECT held_by FROM gone), taken_from),
+	taken_at = CASE WHEN EXISTS (SELECT 1 FROM gone) THEN clock_timestamp() ELSE taken_at END,
 	held_by = $4::text, held_since = clock_timestamp(), why = '', blocked_on = ''
 WHERE account = $1::text AND job = $2::text AND work = $3::text;
 
@@ -127,13 +132,16 @@ FROM headroom_fleet.works w LEFT JOIN headroom_fleet.river_job j ON j.id = w.riv
 UPDATE headroom_catalog.cursors SET resume_at = (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, blocked_on = ''
 WHERE job = $1::text AND resume_at > (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
 
--- work_free makes work available whose daemon has not been seen for long, and returns it with that
--- daemon. The daemon may only be cut off, and its job still runs: see fence. Args: queues, how long.
+-- work_free makes work available whose daemon has not been seen for long, notes that, and returns it with
+-- that daemon. The daemon may only be cut off, and its job still runs: see fence. Args: queues, how long.
 WITH freed AS (
 	UPDATE headroom_fleet.river_job j SET state = 'available', scheduled_at = clock_timestamp()
 	WHERE j.state = 'running' AND j.queue = ANY ($1::text[]) AND j.attempted_at < clock_timestamp() - $2::interval AND NOT EXISTS (
 		SELECT 1 FROM headroom_fleet.daemons d WHERE d.id = j.attempted_by[array_length(j.attempted_by, 1)] AND d.seen_at > clock_timestamp() - $2::interval)
-	RETURNING j.queue, j.args, j.attempted_by
+	RETURNING j.id, j.queue, j.args, j.attempted_by
+), taken AS (
+	UPDATE headroom_fleet.works w SET taken_from = f.attempted_by[array_length(f.attempted_by, 1)], taken_at = clock_timestamp(), held_by = '', held_since = NULL
+	FROM freed f WHERE w.account = f.args->>'account' AND w.job = f.args->>'job' AND w.work = f.args->>'work' AND w.river_job = f.id
 ), told AS (
 	SELECT pg_notify('headroom_fleet.river_insert', json_build_object('queue', queue)::text) FROM (SELECT DISTINCT queue FROM freed) AS queues
 )

@@ -71,7 +71,7 @@ func StartAfresh(ctx context.Context, a *session.Session, l *quota.Ledger, reaso
 			s.Line("Assumes that nothing was spent of %s since %s, except what the ledger knows.", v.Pool, console.Stamp(v.Since))
 		}
 		for _, d := range dropped {
-			s.Line("Dropped %s units of %s, admitted for the ledger that was here before. To count them here:", view.Number(d.Units), d.Pool)
+			s.Line("Dropped %s units of %s, admitted for the ledger that was here before. To count them here, if what you added did not:", view.Number(d.Units), d.Pool)
 			s.Line("  ingestor quota adjust %s %d --reason \"admitted in an outage\"%s", d.Pool, d.Units, a.Loaded.LedgerFlag())
 		}
 		for _, m := range missing {
@@ -119,20 +119,13 @@ func dropDebts(ctx context.Context, a *session.Session, l *quota.Ledger) ([]quot
 	if a.Opened.Journal == nil {
 		return nil, nil
 	}
-	var dropped []quota.EntryCharge
 	stray, err := l.View().Strays(ctx)
 	for i := range stray {
 		if _, err := a.Opened.Journal.Done(ctx, stray[i]); err != nil {
 			return nil, err
 		}
-		for n, c := range stray[i].Charges {
-			if stray[i].Settled != nil {
-				c.Units = stray[i].Settled[n]
-			}
-			dropped = session.AddUnits(dropped, c)
-		}
 	}
-	return dropped, err
+	return session.UnitsOf(stray), err
 }
 
 // ledgerFile is the path of the ledger, which must be in a file.

@@ -101,7 +101,7 @@ var (
 	fleetDaemons = gauge("ingestor_fleet_daemons", "Daemons that were seen in the last seconds.")
 	fleetSilent  = gauge("ingestor_fleet_silent_daemons", "Daemons that did not end by themselves and have not been seen for some seconds. They are forgotten after a day.")
 	fleetLocks   = gauge("ingestor_fleet_locks", "Locks on tables of the fleet that keep the daemons from working.")
-	fleetLeader  = gauge("ingestor_fleet_leader", "Whether one of the daemons leads: it wakes deferred work and takes over lost work.")
+	fleetLeader  = gauge("ingestor_fleet_leader", "Whether one of the daemons leads: it wakes deferred work, and takes over the work of programs.")
 	fleetSkew    = gauge("ingestor_fleet_clock_skew_seconds", "By how much the worst clock of a daemon differs from the database's.")
 	fleetUnits   = gauge("ingestor_fleet_work", "Units of work of the job in this state.", "job", "state")
 	fleetPaused  = gauge("ingestor_fleet_paused", "Whether a person paused the job.", "job")

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -27,15 +28,21 @@ import (
 	"github.com/headroom-quota/headroom/quota/open"
 )
 
-// AddUnits sums charges up by pool.
-func AddUnits(all []quota.EntryCharge, c quota.EntryCharge) []quota.EntryCharge {
-	for i := range all {
-		if all[i].Pool == c.Pool {
-			all[i].Units += c.Units
-			return all
+// UnitsOf returns what calls in the journal cost, by pool.
+func UnitsOf(calls []quota.Entry) (all []quota.EntryCharge) {
+	for i := range calls {
+		for n, c := range calls[i].Charges {
+			if calls[i].Settled != nil {
+				c.Units = calls[i].Settled[n]
+			}
+			at := slices.IndexFunc(all, func(e quota.EntryCharge) bool { return e.Pool == c.Pool })
+			if at < 0 {
+				at, all = len(all), append(all, quota.EntryCharge{Pool: c.Pool})
+			}
+			all[at].Units += c.Units
 		}
 	}
-	return append(all, c)
+	return slices.DeleteFunc(all, func(e quota.EntryCharge) bool { return e.Units == 0 }) // of blocks
 }
 
 // OpenLedger opens the ledger that the settings name.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,6 +40,9 @@ func checkLedger(ctx context.Context, a *session.Session, f *findings, s *settin
 	ended := a.Now()
 	if err != nil {
 		f.fault("ledger", err)
+		if _, lost := errors.AsType[*quota.ForgottenError](err); lost {
+			checkJournal(ctx, a, f, l)
+		}
 		return nil, nil
 	}
 	if at, err := open.Parse(s.Ledger); err == nil && at.File == "" && at.Scheme != "memory" && len(all) > 0 {
@@ -103,7 +107,7 @@ func askAgain(ctx context.Context, s *settings.Settings) error {
 	return nil
 }
 
-// checkJournal reports the calls that wait in the journal for other ledgers.
+// checkJournal reports the calls that wait in the journal, for this ledger and for others.
 func checkJournal(ctx context.Context, a *session.Session, f *findings, l *quota.Ledger) {
 	if a.Opened.Journal == nil {
 		return
@@ -113,15 +117,21 @@ func checkJournal(ctx context.Context, a *session.Session, f *findings, l *quota
 		f.fault("journal", err)
 		return
 	}
-	var units []quota.EntryCharge
-	for i := range stray {
-		for _, c := range stray[i].Charges {
-			units = session.AddUnits(units, c)
-		}
+	pending, err := a.Opened.Journal.Pending(ctx)
+	if err != nil {
+		f.fault("journal", err)
+		return
 	}
-	for _, c := range units {
+	own := slices.DeleteFunc(pending, func(e quota.Entry) bool {
+		return slices.ContainsFunc(stray, func(s quota.Entry) bool { return s.ID == e.ID })
+	})
+	for _, c := range session.UnitsOf(stray) {
 		f.warn("journal", "%d units of %s were admitted for a ledger that was at this address before, and are never charged to this one\n"+
-			"To count them here: ingestor quota adjust %s %[1]d --reason TEXT%s\nTo drop them: ingestor ledger fresh --reason TEXT%[3]s", c.Units, c.Pool, a.Loaded.LedgerFlag())
+			"To count them here, if the upstream's console does not: ingestor quota adjust %s %[1]d --reason TEXT%s\nTo drop them: ingestor ledger fresh --reason TEXT%[3]s", c.Units, c.Pool, a.Loaded.LedgerFlag())
+	}
+	for _, c := range session.UnitsOf(own) {
+		f.warn("journal", "%d units of %s were admitted while the ledger was out of order, and this machine's next call charges them\n"+
+			"If you add what the upstream has counted, subtract them: they are in that number", c.Units, c.Pool)
 	}
 	others, err := a.Opened.Journal.Others(ctx)
 	if err != nil {
@@ -250,6 +260,13 @@ func (f *findings) checkFleet(ctx context.Context, s *settings.Settings, c sessi
 	}
 	if err := board.CheckQueue(ctx); err != nil {
 		return nil, session.UnopenedDatabase(err)
+	}
+	if !s.PollOnly {
+		if err := board.CheckListen(ctx); errors.Is(err, fleet.ErrDeaf) {
+			f.fault("catalog", console.Config(fmt.Errorf("%s: %w\nBehind PgBouncer in transaction mode, set poll_only: true in ingestor.yaml", shared.Path(), err)))
+		} else if err != nil {
+			return nil, session.UnopenedDatabase(err)
+		}
 	}
 	is, err := board.Status(ctx)
 	if err != nil {

@@ -232,7 +232,7 @@ var places = []place{
 		}
 	}},
 	{"in a transaction", inStatement(videosLock)},
-	{"before the first page", inStatement("UPDATE headroom_fleet.works SET\n\ttaken_from")},
+	{"before the first page", inStatement("work_hold notes")},
 }
 
 // TestStopped stops a daemon at the worst places, until others have its work, and lets it go on.
