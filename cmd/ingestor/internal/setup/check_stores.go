@@ -10,6 +10,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
 	"github.com/headroom-quota/headroom/ingest/fleet"
@@ -58,7 +59,7 @@ func checkLedger(ctx context.Context, a *session.Session, f *findings, s *settin
 					f.warn("ledger", "all %d slots of %s are taken; a slot comes back when its call has ended", w.Limit, u.Pool)
 					continue
 				}
-				f.warn("ledger", "%s has nothing left in %s; %d units come back at %s", u.Pool, w.Window, w.NextUnits, console.Stamp(w.NextAt))
+				f.warn("ledger", "%s has nothing left in %s; %s back at %s", u.Pool, w.Window, verdict.Count(w.NextUnits, "unit comes", "units come"), console.Stamp(w.NextAt))
 			}
 		}
 	}
@@ -119,10 +120,7 @@ func checkJournal(ctx context.Context, a *session.Session, f *findings, l *quota
 			units = session.AddUnits(units, c)
 		}
 	}
-	for _, c := range units {
-		f.warn("journal", "%d units of %s were admitted for a ledger that was at this address before, and are never charged to this one\n"+
-			"To count them here: ingestor quota adjust %s %[1]d --reason TEXT%s\nTo drop them: ingestor ledger fresh --reason TEXT%[3]s", c.Units, c.Pool, a.Loaded.LedgerFlag())
-	}
+	f.strays(units, a.Loaded.LedgerFlag())
 	others, err := a.Opened.Journal.Others(ctx)
 	if err != nil {
 		f.fault("journal", err)
@@ -134,6 +132,14 @@ func checkJournal(ctx context.Context, a *session.Session, f *findings, l *quota
 		} else {
 			f.warn("journal", "%d calls wait for the ledger at %s", o.Calls, o.Ledger)
 		}
+	}
+}
+
+// strays reports units that another ledger was to be charged.
+func (f *findings) strays(units []quota.EntryCharge, flag string) {
+	for _, c := range units {
+		f.warn("journal", "%s of %s were admitted for a ledger that was at this address before, and are never charged to this one\n"+
+			"To count them here: ingestor quota adjust %[2]s %[3]d --reason TEXT%[4]s\nTo drop them: ingestor ledger fresh --reason TEXT%[4]s", verdict.Count(c.Units, "unit"), c.Pool, c.Units, flag)
 	}
 }
 
