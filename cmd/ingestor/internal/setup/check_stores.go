@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -193,7 +194,13 @@ func (f *findings) judge(ctx context.Context, a *session.Session, s *settings.Se
 	if v.Level == view.Good {
 		say = f.ok
 	}
-	say("jobs", "%s", v)
+	text := v.String()
+	for _, n := range v.Notes { // they say why it is a warning
+		if n.Level != view.Good && !slices.ContainsFunc(f.all, func(has finding) bool { return has.About == n.Says }) {
+			text += "\n" + n.Says
+		}
+	}
+	say("jobs", "%s", text)
 	return nil
 }
 

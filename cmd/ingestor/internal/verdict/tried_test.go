@@ -3,12 +3,15 @@ package verdict
 import (
 	"errors"
 	"io/fs"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/ingest/youtube/youtubetest"
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
@@ -57,7 +60,7 @@ func TestACatalogThatCannotBeWrittenStopsAllRuns(t *testing.T) {
 		of   func(*State)
 		says string
 	}{
-		"both":                           {func(s *State) { s.Stuck, s.Unkept = full, full }, "The ledger and the catalog can be read, but not written"},
+		"both":                           {func(s *State) { s.Stuck, s.Unkept = full, full }, "The ledger can be read, but not written"},
 		"and the ledger does not answer": {func(s *State) { s.Outage, s.Unkept = full, full }, "The catalog can be read, but not written"},
 		"and it cannot be read":          {func(s *State) { s.Outage, s.Unread = full, full }, "The catalog cannot be read"},
 	} {
@@ -94,7 +97,7 @@ func TestALedgerThatWasTakenAwaySaysWhatToDo(t *testing.T) {
 	s.Outage = &quota.OutageError{Op: "look", Err: &sqlitefile.MovedError{Path: "ledger.db", How: "was deleted"}}
 	s.Stuck = s.Outage
 	text := s.Verdict().Said().String()
-	for _, want := range []string{"The file of the ledger was deleted, or another one took its place", "Stop every program that uses it, and start them again", "ingestor check names them afterwards"} {
+	for _, want := range []string{"The ledger's file was deleted while it was in use", "Stop all processes that use it, and start them again"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("there is no %q in %q", want, text)
 		}
@@ -135,4 +138,61 @@ func TestACommandThatOnlyReadsSaysThatTheDiskIsFull(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestARunThatBeginsDoesNotHideThatTheLastOneFailed: each minute a run begins, and fails like the one before.
+func TestARunThatBeginsDoesNotHideThatTheLastOneFailed(t *testing.T) {
+	clock := quota.NewSimClock(time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC))
+	ledger, err := youtubetest.Ledger(memstore.New(&memstore.Options{Clock: clock}), 2, 100, clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := catalog.Open(t.Context(), filepath.Join(t.TempDir(), "catalog.db"), &catalog.Options{Clock: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	config := &ingest.Config{Jobs: map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "* * * * *", Regions: []string{"US"}, Pages: 1}}}
+	for _, fault := range config.Prepare() {
+		t.Fatal(fault)
+	}
+	src := view.Sources{Ledger: ledger, Catalog: c, Jobs: config.List(), Runner: ingest.NewRunner(config, ledger, c, nil, nil, &ingest.Options{Clock: clock})}
+	begin := func() catalog.Run {
+		fence, err := c.NewFence(t.Context(), "default/charts")
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, err := c.Begin(t.Context(), catalog.Start{Job: "charts", Fence: fence, Scheduled: clock.Now()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return run
+	}
+	says := func(level view.Level, fails bool) {
+		t.Helper()
+		v := NewReader(&Options{Clock: clock}).Read(t.Context(), &src).Verdict()
+		if text := strings.Join(told(v), " "); v.Level != level || strings.Contains(text, "failed. To see why: ingestor runs") != fails {
+			t.Errorf("%s: %s", v.Level, text)
+		}
+	}
+	run := begin()
+	says(good, false)
+	if err := run.End(t.Context(), catalog.Outcome{State: catalog.Failed, Error: "503"}); err != nil {
+		t.Fatal(err)
+	}
+	says(warn, true)
+	clock.Advance(time.Minute)
+	run = begin()
+	says(warn, true)
+	if err := run.End(t.Context(), catalog.Outcome{State: catalog.Done}); err != nil {
+		t.Fatal(err)
+	}
+	says(good, false)
+}
+
+func told(v *Verdict) (all []string) {
+	for _, n := range v.Notes {
+		all = append(all, n.Says.String())
+	}
+	return all
 }
