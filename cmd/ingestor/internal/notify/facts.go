@@ -63,9 +63,13 @@ func diskKey(folder string) string { return "disk/" + here() + ":" + folder }
 func (f *found) ledger(is *verdict.State, shares []int) {
 	key := "ledger/" + here() // another machine may reach it
 	f.known[key] = true
-	switch _, lost := errors.AsType[*quota.ForgottenError](is.Outage); {
-	case lost:
-		f.add(Ledger, 0, key, "%v", is.Outage)
+	lost, forgot := errors.AsType[*quota.ForgottenError](is.Outage)
+	if forgot || is.Outage == nil { // else it may have come back meanwhile
+		f.known["lost/"+here()] = true
+	}
+	switch {
+	case forgot:
+		f.add(Ledger, 0, "lost/"+here(), "%v", lost)
 	case is.Outage != nil:
 		f.add(Ledger, 0, key, "The ledger cannot be read, so calls are refused or counted later: %v", is.Outage)
 	case is.Stuck != nil:

@@ -201,6 +201,107 @@ func (l *lossy) SetSlate(ctx context.Context, name, text string, version int64) 
 	return written, err
 }
 
+// shut is a catalog that cannot be written while the disk is full.
+type shut struct {
+	*catalog.Catalog
+	full *bool
+}
+
+func (s shut) SetSlate(ctx context.Context, name, text string, version int64) (bool, error) {
+	if *s.full {
+		return false, errors.New("database or disk is full (13)")
+	}
+	return s.Catalog.SetSlate(ctx, name, text, version)
+}
+
+// TestAFullDiskIsToldWithoutTheCatalog: no slate can hold it, so one process of the machine tells it by itself, and all
+// the same once, and once when it is over.
+func TestAFullDiskIsToldWithoutTheCatalog(t *testing.T) {
+	to, down := newReceiver(t), newReceiver(t)
+	fails := true
+	down.fails = func() int {
+		if fails {
+			return http.StatusServiceUnavailable
+		}
+		return 0
+	}
+	r := newRig(t, map[string]Target{"ops": {Webhook: to.URL}, "down": {Webhook: down.URL}, "other": {Webhook: to.URL, Tell: []Kind{Run}}})
+	full := false
+	on := shut{r.catalog, &full}
+	r.inputs.Sources.Catalog = on
+	watchers := []*Watcher{r.watcher(on), r.watcher(on)}
+	look := func(want, late int) {
+		t.Helper()
+		for range 2 {
+			all(t, watchers...)
+			r.clock.Advance(15 * time.Second)
+		}
+		if a, b := to.told(t), down.told(t); a != want || b != late {
+			t.Errorf("%d and %d things were told, not %d and %d: %s", a, b, want, late, to.body)
+		}
+	}
+	look(0, 0)
+	full = true
+	look(1, 0)
+	if !strings.Contains(string(to.body), "the catalog cannot be written, so no run can do its work: ") || !strings.Contains(string(to.body), "disk is full") {
+		t.Errorf("it says %s", to.body)
+	}
+	fails = false
+	look(1, 1)
+	look(1, 1)
+	full = false
+	look(2, 2)
+	if !strings.Contains(string(to.body), "Over since") {
+		t.Errorf("it says %s", to.body)
+	}
+	full = true               // the second time is another event
+	watchers[0].alone.leave() // its process has died
+	look(3, 3)
+}
+
+// TestAnotherCauseIsAnotherEvent: the ledger has forgotten units, and then does not answer.
+func TestAnotherCauseIsAnotherEvent(t *testing.T) {
+	s := &slate{}
+	targets := map[string]Target{"ops": {}}
+	id := newID
+	state := func(outage error) *verdict.State {
+		return &verdict.State{Now: noon, Book: &quota.Book{}, Outage: outage}
+	}
+	look := func(outage error) (all []string) {
+		f := find(state(outage), nil, nil)
+		s.apply(noon, targets, f.facts, f.knows, id)
+		for _, e := range s.Events {
+			if e.Ended.IsZero() {
+				all = append(all, e.Text)
+			}
+		}
+		return all
+	}
+	forgotten := &quota.OutageError{Op: "look at youtube", Err: &quota.ForgottenError{Pool: unitsPool, Born: noon}}
+	if got := look(forgotten); len(got) != 1 || !strings.HasPrefix(got[0], "the ledger has forgotten") {
+		t.Error(got)
+	}
+	if got := look(errors.New("connection refused")); len(got) != 2 {
+		t.Errorf("that it does not answer is not told, or that it has forgotten is over: %q", got)
+	}
+	if got := look(forgotten); len(got) != 1 {
+		t.Error(got)
+	}
+	if got := look(nil); len(got) != 0 {
+		t.Error(got)
+	}
+}
+
+// TestAProcessThatAsksLaterBeginsNothingAnew: the ledger answers again, and one process has not asked yet.
+func TestAProcessThatAsksLaterBeginsNothingAnew(t *testing.T) {
+	w := &Watcher{lasted: map[string]bool{"ledger/a": true}}
+	facts := []Fact{{Kind: Ledger, Key: "ledger/a"}, {Kind: Ledger, Key: "ledger/b"}}
+	w.doubt(map[string]bool{"ledger/b": true}, facts)
+	if !facts[0].Lasts || facts[1].Lasts {
+		t.Errorf("%+v", facts)
+	}
+}
+
 // TestASenderDies after the target has taken the message. Another sends it again, with the same id.
 func TestASenderDies(t *testing.T) {
 	to := newReceiver(t)

@@ -122,6 +122,17 @@ func (s *slate) apply(now time.Time, targets map[string]Target, facts []Fact, kn
 	return changed || len(s.Events) != n
 }
 
+// lasting returns the keys of the events that are not over.
+func (s *slate) lasting() map[string]bool {
+	all := map[string]bool{}
+	for _, e := range s.Events {
+		if e.Ended.IsZero() {
+			all[e.Key] = true
+		}
+	}
+	return all
+}
+
 func cut(text string) string {
 	if len(text) > mostText {
 		return text[:mostText] + "…"

@@ -55,6 +55,8 @@ type Watcher struct {
 	fails  map[string]bool // targets of which the log has said so
 	broken bool            // the slate
 	seen   map[string]bool // facts of the last look
+	lasted map[string]bool // events that lasted after it
+	alone  alone
 }
 
 // New returns a watcher.
@@ -76,6 +78,7 @@ func (w *Watcher) Run(ctx context.Context) {
 	for {
 		w.Look(ctx)
 		if w.o.Clock.Sleep(ctx, w.o.Every) != nil {
+			w.alone.leave()
 			return
 		}
 	}
@@ -101,10 +104,18 @@ func (w *Watcher) Look(ctx context.Context) {
 	now := is.Now
 	f := find(is, in.Facts.Folders, shares)
 	w.confirm(f.facts)
+	w.alone.join(in.Facts.Folders)
+	if w.o.Once {
+		defer w.alone.leave()
+	}
 	var mine []message
 	var lost []*message
+	var lasting map[string]bool
 	err := w.change(ctx, func(s *slate) bool {
-		changed := s.apply(now, in.Targets, f.facts, f.knows, newID)
+		w.doubt(s.lasting(), f.facts)
+		changed := is.Unkept == nil && w.alone.ended(s, now)
+		changed = s.apply(now, in.Targets, f.facts, f.knows, newID) || changed
+		lasting = s.lasting()
 		mine = nil
 		var taken []*message
 		taken, lost = s.take(now, in.Targets, w.me, newID)
@@ -113,14 +124,21 @@ func (w *Watcher) Look(ctx context.Context) {
 		}
 		return changed || len(taken)+len(lost) > 0
 	})
-	if err != nil {
+	if fault := cmp.Or(err, is.Unkept); fault != nil { // without anything to note, the slate is not written
 		if !w.broken && ctx.Err() == nil {
-			w.o.Log.Error("nobody is notified, because the catalog cannot be written", "error", err)
+			w.o.Log.Error("the catalog cannot be written, so nobody is notified of anything else", "error", fault)
+		}
+		if w.broken || w.o.Once { // what is busy once says little
+			w.tellAlone(ctx, &in, now, fault)
 		}
 		w.broken = true
+	} else {
+		w.broken, w.alone.told = false, nil
+	}
+	if err != nil {
 		return
 	}
-	w.broken = false
+	w.lasted = lasting
 	for _, m := range lost {
 		w.o.Log.Error("a message was never taken, and is given up", "target", m.Target, "events", len(m.Items)+m.More, "tries", m.Tries)
 	}
@@ -139,6 +157,14 @@ func (w *Watcher) confirm(facts []Fact) {
 		}
 	}
 	w.seen = seen
+}
+
+// doubt lets facts only last whose event another process has just ended: this one may not have asked again.
+func (w *Watcher) doubt(lasting map[string]bool, facts []Fact) {
+	for i := range facts {
+		f := &facts[i]
+		f.Lasts = f.Lasts || f.Kind == Ledger && w.lasted[f.Key] && !lasting[f.Key]
+	}
 }
 
 // deliver sends messages, all at once. A slow target does not keep another's answer from being noted.

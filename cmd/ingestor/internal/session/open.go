@@ -180,6 +180,10 @@ func (a *Session) ReadCatalog(ctx context.Context, s *settings.Settings, done *c
 // instead opens a file, unless it is missing, or has an older schema. It returns why another one
 // has to be read in its place, or nil. The fault of a missing file is fs.ErrNotExist.
 func (a *Session) instead(what, path string, older func() (int64, bool, error), opening func() error) (*Instead, error) {
+	if a.denied == nil {
+		a.denied = map[string]error{}
+	}
+	delete(a.denied, what)
 	if empty(path) {
 		return &Instead{Why: fmt.Sprintf("there is no %s at %s yet; the first run makes it", what, path), Fault: fs.ErrNotExist}, nil
 	}
@@ -194,6 +198,7 @@ func (a *Session) instead(what, path string, older func() (int64, bool, error), 
 	if !sqlitefile.Unwritable(err) {
 		return nil, err
 	}
+	a.denied[what] = err
 	return &Instead{Why: fmt.Sprintf("the %s cannot be written here, so this is read from a copy: %v", what, err), Fault: err}, nil
 }
 

@@ -46,7 +46,8 @@ type Session struct {
 	Counting view.Counting // what watch tells
 
 	Loaded *settings.Settings
-	Opened *open.Opened // the ledger; nil until it is needed
+	Opened *open.Opened     // the ledger; nil until it is needed
+	denied map[string]error // why a file cannot be written, for a command that only reads
 	Log    *slog.Logger
 	Lines  console.Lines // the destination of the log
 }
@@ -253,7 +254,9 @@ func (a *Session) Verdict(ctx context.Context, s *settings.Settings, l *quota.Le
 		src.Fleet = board
 	}
 	facts := verdict.NewReader(&verdict.Options{Clock: a.Clock, MaxAge: s.MaxAge, Folders: s.Folders()})
-	return facts.Read(ctx, &src).Verdict().Said(), nil
+	is := facts.Read(ctx, &src)
+	is.Believe(a.denied["ledger"], a.denied["catalog"])
+	return is.Verdict().Said(), nil
 }
 
 // VerdictToRead is [Session.Verdict] for a command that has opened no catalog. It is nil without

@@ -11,6 +11,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
 	"github.com/headroom-quota/headroom/ingest/fleet"
@@ -62,7 +63,7 @@ func checkLedger(ctx context.Context, a *session.Session, f *findings, s *settin
 					f.warn("ledger", "all %d slots of %s are taken; a slot comes back when its call has ended", w.Limit, u.Pool)
 					continue
 				}
-				f.warn("ledger", "%s has nothing left in %s; %d units come back at %s", u.Pool, w.Window, w.NextUnits, console.Stamp(w.NextAt))
+				f.warn("ledger", "%s has nothing left in %s; %s back at %s", u.Pool, w.Window, verdict.Count(w.NextUnits, "unit comes", "units come"), console.Stamp(w.NextAt))
 			}
 		}
 	}
@@ -125,13 +126,10 @@ func checkJournal(ctx context.Context, a *session.Session, f *findings, l *quota
 	own := slices.DeleteFunc(pending, func(e quota.Entry) bool {
 		return slices.ContainsFunc(stray, func(s quota.Entry) bool { return s.ID == e.ID })
 	})
-	for _, c := range session.UnitsOf(stray) {
-		f.warn("journal", "%d units of %s were admitted for a ledger that was at this address before, and are never charged to this one\n"+
-			"To count them here, if the upstream's console does not: ingestor quota adjust %s %[1]d --reason TEXT%s\nTo drop them: ingestor ledger fresh --reason TEXT%[3]s", c.Units, c.Pool, a.Loaded.LedgerFlag())
-	}
+	f.strays(session.UnitsOf(stray), a.Loaded.LedgerFlag())
 	for _, c := range session.UnitsOf(own) {
-		f.warn("journal", "%d units of %s were admitted while the ledger was out of order, and this machine's next call charges them\n"+
-			"If you add what the upstream has counted, subtract them: they are in that number", c.Units, c.Pool)
+		f.warn("journal", "%s of %s were admitted while the ledger was out of order, and this machine's next call charges them\n"+
+			"If you add what the upstream has counted, subtract them: they are in that number", verdict.Count(c.Units, "unit"), c.Pool)
 	}
 	others, err := a.Opened.Journal.Others(ctx)
 	if err != nil {
@@ -144,6 +142,14 @@ func checkJournal(ctx context.Context, a *session.Session, f *findings, l *quota
 		} else {
 			f.warn("journal", "%d calls wait for the ledger at %s", o.Calls, o.Ledger)
 		}
+	}
+}
+
+// strays reports units that another ledger was to be charged.
+func (f *findings) strays(units []quota.EntryCharge, flag string) {
+	for _, c := range units {
+		f.warn("journal", "%s of %s were admitted for a ledger that was at this address before, and are never charged to this one\n"+
+			"To count them here, if the upstream's console does not: ingestor quota adjust %[2]s %[3]d --reason TEXT%[4]s\nTo drop them: ingestor ledger fresh --reason TEXT%[4]s", verdict.Count(c.Units, "unit"), c.Pool, c.Units, flag)
 	}
 }
 
@@ -197,7 +203,13 @@ func (f *findings) judge(ctx context.Context, a *session.Session, s *settings.Se
 	if v.Level == view.Good {
 		say = f.ok
 	}
-	say("jobs", "%s", v)
+	text := v.String()
+	for _, n := range v.Notes { // they say why it is a warning
+		if n.Level != view.Good && !slices.ContainsFunc(f.all, func(has finding) bool { return has.About == n.Says }) {
+			text += "\n" + n.Says
+		}
+	}
+	say("jobs", "%s", text)
 	return nil
 }
 

@@ -154,20 +154,22 @@ func (s *State) Outlook(j *Job) Outlook {
 		o.Says = Say("is paused")
 	case c.at.IsZero():
 		o.Says = Say("has no schedule")
+	case s.Unread != nil, s.Unkept != nil:
+		o.Says = Say("does no work then")
 	case c.lost:
 		o.Says = Say("not known")
-	case s.Stuck != nil, s.Unread != nil, s.Unkept != nil:
+	case s.Stuck != nil:
 		o.Says = Say("does no work then")
 	case s.silence() != nil:
 		o.At, o.Says = time.Time{}, Say("nobody runs it")
 	case c.never:
 		o.At, o.Says = time.Time{}, Say("never")
+	case c.idle: // also while its pool is blocked
+		o.Says = Say("yes, without a call")
 	case c.blocked:
 		o.At, o.Says = c.until, Say("waits for the end of a block")
 	case c.shut():
 		o.At, o.Says = c.until, Say("waits for units")
-	case c.idle:
-		o.Says = Say("yes, without a call")
 	case !c.enough():
 		o.Says = Say("yes, but not to its end")
 	default:

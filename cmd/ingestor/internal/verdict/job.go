@@ -25,6 +25,7 @@ type Job struct {
 	Methods []string
 
 	Last    *catalog.RunRecord // nil if it never ran
+	Ended   *catalog.RunRecord // the last one that has ended, or nil
 	Cost    Cost
 	Next    time.Time          // when it is due
 	Resume  time.Time          // when deferred work resumes, or zero
@@ -124,6 +125,14 @@ func (j *Job) read(ctx context.Context, r *Reader, src *view.Sources, s *State) 
 	if len(runs) > 0 {
 		if j.Last, err = whole(ctx, src.Catalog, runs[0].ID); err != nil {
 			return fmt.Errorf("read the work of run %d: %w", runs[0].ID, err)
+		}
+		j.Ended = j.Last
+	}
+	if i := slices.IndexFunc(runs, func(r catalog.RunRecord) bool { return r.State != catalog.Running }); i != 0 {
+		if j.Ended = nil; i > 0 {
+			if j.Ended, err = whole(ctx, src.Catalog, runs[i].ID); err != nil {
+				return fmt.Errorf("read the work of run %d: %w", runs[i].ID, err)
+			}
 		}
 	}
 	if j.Resume, err = src.Runner.ResumeAt(ctx, j.Job, s.open); err != nil {

@@ -138,11 +138,11 @@ func (s *State) notesOf(j *Job, v *Verdict) (all []Note) {
 	if !j.Missed.IsZero() && !v.tells(j.Name+" was due") {
 		all = append(all, Note{bad, Say(j.Name, s.due(j), " and has not run. Check that ingestor run, or its timer, is up"), "/runs"})
 	}
-	switch j.Last.State {
-	case catalog.Running:
+	if j.Last.State == catalog.Running {
 		all = append(all, Note{good, Say(j.Name, " has been running since ", s.Moment(j.Last.StartedAt), ", with ", Count(view.Total(j.Last).Units, "unit"), " so far"), run})
-	case catalog.Failed:
-		all = append(all, Note{warn, Say("The last run of ", j.Name, ", ", s.Moment(j.Last.StartedAt), ", failed", failed(j.Last)), run})
+	}
+	if j.failed() {
+		all = append(all, Note{warn, Say("The last run of ", j.Name, ", ", s.Moment(j.Ended.StartedAt), ", failed", failed(j.Ended), ". To see why: ingestor runs"), "/runs/" + strconv.FormatInt(j.Ended.ID, 10)})
 	}
 	return all
 }
@@ -155,6 +155,9 @@ func (s *State) due(j *Job) Sentence {
 	}
 	return Say(" was due at ", s.Moment(j.Missed))
 }
+
+// failed reports whether the last run that has ended failed. That another one has begun says nothing yet.
+func (j *Job) failed() bool { return j.Ended != nil && j.Ended.State == catalog.Failed }
 
 func failed(r *catalog.RunRecord) string {
 	var names []string

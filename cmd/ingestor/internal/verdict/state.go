@@ -230,6 +230,18 @@ func (a *attempt) made(ctx context.Context, r *Reader, of any, try func(context.
 	}
 }
 
+// Believe adds why a command that only reads was given a copy: the ledger or the catalog cannot be written. That the
+// command lacks a right says nothing of a daemon that is alive.
+func (s *State) Believe(ledger, catalog error) {
+	holds := func(err error) bool { return err != nil && (sqlitefile.Ailing(err) || s.Gone() != nil) }
+	if holds(ledger) {
+		s.Stuck = ledger
+	}
+	if holds(catalog) {
+		s.Unkept = catalog
+	}
+}
+
 // measure finds the disks that are nearly full, by the folders on them.
 func (s *State) measure(folders []string) {
 	for _, folder := range folders {

@@ -196,7 +196,7 @@ func TestARunThatNobodyMade(t *testing.T) {
 	r.reads("/", "Available", "trending has been running since 20:30 UTC (now), with 0 units so far")
 	r.Must(run.EndWork(t.Context(), "DE", "DE", catalog.Outcome{State: catalog.Failed, Error: "503"}))
 	r.Must(run.End(t.Context(), catalog.Outcome{State: catalog.Failed}))
-	r.reads("/", "The last run of trending, 20:30 UTC (now), failed for DE. Show")
+	r.reads("/", "The last run of trending, 20:30 UTC (now), failed for DE. To see why: ingestor runs. Show")
 }
 
 func TestRunsThatNobodyMadeAreCounted(t *testing.T) {

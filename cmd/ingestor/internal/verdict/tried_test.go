@@ -1,0 +1,198 @@
+package verdict
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/ingest/youtube/youtubetest"
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/memstore"
+)
+
+// state returns the facts of a ledger and two jobs, of which one may need no call.
+func state(t *testing.T) *State {
+	t.Helper()
+	now := time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
+	clock := quota.NewSimClock(now)
+	ledger, err := youtubetest.Ledger(memstore.New(&memstore.Options{Clock: clock}), 2, 100, clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := &ingest.Config{Jobs: map[string]ingest.Job{
+		"trending":  {Kind: ingest.Trending, Cron: "15 * * * *", Regions: []string{"US"}, Pages: 1},
+		"retention": {Kind: ingest.Retention, Cron: "45 20 * * *"},
+	}}
+	for _, fault := range config.Prepare() {
+		t.Fatal(fault)
+	}
+	s := &State{Now: now, Book: ledger.Book()}
+	for _, j := range config.List() {
+		s.Jobs = append(s.Jobs, s.newJob(j))
+	}
+	if s.Pools, err = ledger.View().Usage(t.Context(), "", ""); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func outlooks(s *State) string {
+	var all []string
+	for _, j := range s.Jobs {
+		o := s.Outlook(j)
+		all = append(all, j.Name+": "+o.Says.String()+" "+o.At.Format("15:04"))
+	}
+	return strings.Join(all, "; ")
+}
+
+// TestACatalogThatCannotBeWrittenStopsAllRuns: the ledger may admit calls in its outage, but no run begins.
+func TestACatalogThatCannotBeWrittenStopsAllRuns(t *testing.T) {
+	full := errors.New("the disk is full")
+	for name, c := range map[string]struct {
+		of   func(*State)
+		says string
+	}{
+		"both":                           {func(s *State) { s.Stuck, s.Unkept = full, full }, "The ledger can be read, but not written"},
+		"and the ledger does not answer": {func(s *State) { s.Outage, s.Unkept = full, full }, "The catalog can be read, but not written"},
+		"and it cannot be read":          {func(s *State) { s.Outage, s.Unread = full, full }, "The catalog cannot be read"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := state(t)
+			c.of(s)
+			v := s.Verdict()
+			if v.Level != bad || v.Word != "Stopped" || !strings.Contains(v.Said().String(), c.says) || strings.Contains(v.Said().String(), "admitted") {
+				t.Errorf("%s: %s", v.Level, v.Said())
+			}
+			if all := outlooks(s); strings.Count(all, "does no work then") != len(s.Jobs) {
+				t.Error(all)
+			}
+		})
+	}
+}
+
+// TestAFullDiskAdmitsNoCall: the journal of a ledger's file is on the same disk.
+func TestAFullDiskAdmitsNoCall(t *testing.T) {
+	s := state(t)
+	s.Stuck = errors.Join(quota.ErrOutage, syscall.ENOSPC)
+	if v := s.Verdict(); v.Level != bad || !strings.Contains(v.Said().String(), "the calls of trending (videos.list) are refused") {
+		t.Errorf("%s: %s", v.Level, v.Said())
+	}
+	s.Stuck = quota.ErrOutage // of a server: this machine has a journal
+	if v := s.Verdict(); v.Level != warn || !strings.Contains(v.Said().String(), "are admitted within a small allowance, and charged afterwards") {
+		t.Errorf("%s: %s", v.Level, v.Said())
+	}
+}
+
+// TestALedgerThatWasTakenAwaySaysWhatToDo: to count what was lost does not help a program that has the old file.
+func TestALedgerThatWasTakenAwaySaysWhatToDo(t *testing.T) {
+	s := state(t)
+	s.Outage = &quota.OutageError{Op: "look", Err: &sqlitefile.MovedError{Path: "ledger.db", How: "was deleted"}}
+	s.Stuck = s.Outage
+	text := s.Verdict().Said().String()
+	for _, want := range []string{"The ledger's file was deleted while it was in use", "Stop all processes that use it, and start them again"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("there is no %q in %q", want, text)
+		}
+	}
+}
+
+// TestAJobWithoutCallsRunsWhileItsPoolIsBlocked: the page says so, as the verdict does.
+func TestAJobWithoutCallsRunsWhileItsPoolIsBlocked(t *testing.T) {
+	s := state(t)
+	for i := range s.Pools {
+		s.Pools[i].Blocked, s.Pools[i].BlockedBy = s.Now.Add(2*time.Hour), quota.BlockedByPerson
+	}
+	if all := outlooks(s); !strings.Contains(all, "retention: yes, without a call 20:45") || !strings.Contains(all, "trending: waits for the end of a block 22:00") {
+		t.Error(all)
+	}
+}
+
+// TestACommandThatOnlyReadsSaysThatTheDiskIsFull: it reads a copy, and so cannot try to write. That it lacks a right
+// says nothing of a daemon that is alive.
+func TestACommandThatOnlyReadsSaysThatTheDiskIsFull(t *testing.T) {
+	denied := fs.ErrPermission
+	for name, c := range map[string]struct {
+		silent time.Duration // since the last beat
+		fault  error
+		word   string
+	}{
+		"full":                             {0, sqlitefile.ErrNoRoom, "Stopped"},
+		"denied, and a daemon is alive":    {10 * time.Second, denied, "Available"},
+		"denied, and the daemon is silent": {time.Minute, denied, "Stopped"},
+		"nothing":                          {0, nil, "Available"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := state(t)
+			s.Daemons = []Beat{{Host: "a", At: s.Now.Add(-c.silent)}}
+			s.Believe(c.fault, c.fault)
+			if v := s.Verdict(); v.Word != c.word {
+				t.Error(v.Said())
+			}
+		})
+	}
+}
+
+// TestARunThatBeginsDoesNotHideThatTheLastOneFailed: each minute a run begins, and fails like the one before.
+func TestARunThatBeginsDoesNotHideThatTheLastOneFailed(t *testing.T) {
+	clock := quota.NewSimClock(time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC))
+	ledger, err := youtubetest.Ledger(memstore.New(&memstore.Options{Clock: clock}), 2, 100, clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := catalog.Open(t.Context(), filepath.Join(t.TempDir(), "catalog.db"), &catalog.Options{Clock: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	config := &ingest.Config{Jobs: map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "* * * * *", Regions: []string{"US"}, Pages: 1}}}
+	for _, fault := range config.Prepare() {
+		t.Fatal(fault)
+	}
+	src := view.Sources{Ledger: ledger, Catalog: c, Jobs: config.List(), Runner: ingest.NewRunner(config, ledger, c, nil, nil, &ingest.Options{Clock: clock})}
+	begin := func() catalog.Run {
+		fence, err := c.NewFence(t.Context(), "default/charts")
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, err := c.Begin(t.Context(), catalog.Start{Job: "charts", Fence: fence, Scheduled: clock.Now()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return run
+	}
+	says := func(level view.Level, fails bool) {
+		t.Helper()
+		v := NewReader(&Options{Clock: clock}).Read(t.Context(), &src).Verdict()
+		if text := strings.Join(told(v), " "); v.Level != level || strings.Contains(text, "failed. To see why: ingestor runs") != fails {
+			t.Errorf("%s: %s", v.Level, text)
+		}
+	}
+	run := begin()
+	says(good, false)
+	if err := run.End(t.Context(), catalog.Outcome{State: catalog.Failed, Error: "503"}); err != nil {
+		t.Fatal(err)
+	}
+	says(warn, true)
+	clock.Advance(time.Minute)
+	run = begin()
+	says(warn, true)
+	if err := run.End(t.Context(), catalog.Outcome{State: catalog.Done}); err != nil {
+		t.Fatal(err)
+	}
+	says(good, false)
+}
+
+func told(v *Verdict) (all []string) {
+	for _, n := range v.Notes {
+		all = append(all, n.Says.String())
+	}
+	return all
+}
