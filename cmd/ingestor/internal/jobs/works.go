@@ -124,7 +124,7 @@ func (m metricsFile) write(w *works) error {
 	}
 	measured := metrics.New(&metrics.Options{Log: w.log})
 	measured.SetSources(w.sources())
-	measured.Judge(verdict.NewReader(&verdict.Options{Clock: w.clock, MaxAge: w.settings.MaxAge, Folders: w.settings.Folders()}))
+	measured.Judge(verdict.NewReader(&verdict.Options{Clock: w.clock, MaxAge: w.settings.MaxAge, Writes: true, Folders: w.settings.Folders()}))
 	return measured.WriteFile(string(m))
 }
 

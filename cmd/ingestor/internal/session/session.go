@@ -252,7 +252,7 @@ func (a *Session) Verdict(ctx context.Context, s *settings.Settings, l *quota.Le
 		}
 		src.Fleet = board
 	}
-	facts := verdict.NewReader(&verdict.Options{Clock: a.Clock, MaxAge: s.MaxAge, Folders: s.Folders()})
+	facts := verdict.NewReader(&verdict.Options{Clock: a.Clock, MaxAge: s.MaxAge, Writes: true, Folders: s.Folders()})
 	return facts.Read(ctx, &src).Verdict().Said(), nil
 }
 

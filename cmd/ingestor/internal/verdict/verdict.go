@@ -84,9 +84,9 @@ func (s *State) judge(all []chance) Verdict {
 		}
 		return v
 	}
-	last := all[0].job.Last // all is changed below
 	v := s.judgeRuns(all)
-	if v.Level == good && (len(s.Disks) > 0 || last != nil && last.State == catalog.Failed) {
+	failed := func(j *Job) bool { return !j.Paused && j.Last != nil && j.Last.State == catalog.Failed } // the next one may meet the same
+	if v.Level == good && (len(s.Disks) > 0 || slices.ContainsFunc(s.Jobs, failed)) {
 		v.Level = warn // a note says why
 	}
 	if v.Level == good && slices.ContainsFunc(s.Pools, func(u quota.Usage) bool { return s.lacking(&u) }) {
