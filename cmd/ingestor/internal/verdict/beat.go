@@ -182,9 +182,11 @@ func (s *State) Gone() *Beat {
 }
 
 // ranSince reports whether a timer has made a run since a daemon became silent. What a person runs by hand
-// is no sign of one.
+// is no sign of one, and neither is a run of a time to come, from before the clock was set back.
 func (s *State) ranSince(t time.Time) bool {
-	return slices.ContainsFunc(s.Jobs, func(j *Job) bool { return j.Last != nil && j.Last.Scheduled.After(t.Add(silent)) })
+	return slices.ContainsFunc(s.Jobs, func(j *Job) bool {
+		return j.Last != nil && j.Last.Scheduled.After(t.Add(silent)) && !j.Last.Scheduled.After(s.Now)
+	})
 }
 
 // Later returns the later one of two times.

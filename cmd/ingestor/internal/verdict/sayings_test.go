@@ -7,12 +7,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/testing/lifetest"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 )
 
@@ -73,17 +75,27 @@ func (w *witness) holds() {
 	}
 	before := w.lastRun("")
 	w.PassTo(later(next, is.Now.Add(moment))) // deferred work is resumed within a moment
-	worked := false
+	worked, did := false, false
 	if w.Store.Is() == lifetest.Well && w.Shelf.Is() == lifetest.Well {
 		run := w.lastRun(name)
 		worked = run.ID > before.ID && !run.StartedAt.Before(next) && (view.Total(&run).Pages > 0 || run.State == catalog.Done)
+		did = worked || w.Shifted() && w.hadDone(name, next)
 	}
-	if v.Level == view.Good && !worked && knowable { // no false green
+	if v.Level == view.Good && !did && knowable { // no false green
 		w.Errorf("it said %q, and %s did no work", v.Says, name)
 	}
 	if v.Level == view.Bad && worked { // no false red
 		w.Errorf("it said %q, and %s worked", v.Says, name)
 	}
+}
+
+// hadDone reports whether a run has done the work of a time, which comes twice.
+func (w *witness) hadDone(job string, at time.Time) bool {
+	runs, err := w.Shelf.Catalog.Runs(w.Context(), catalog.RunsQuery{Job: job, Limit: 100})
+	w.Must(err)
+	return slices.ContainsFunc(runs, func(r catalog.RunRecord) bool {
+		return r.Scheduled.Equal(at) && (r.State == catalog.Done || r.Error == ingest.DoneSince)
+	})
 }
 
 // lastRun returns the last run of a job, or of all.
@@ -159,7 +171,7 @@ var times = regexp.MustCompile(`^(\d+) times since `)
 // accounted checks, when all is well again, that each due time of the life has a run or is in a named skip.
 func (w *witness) accounted() {
 	w.Heal()
-	w.Pass(5 * time.Hour)
+	w.Pass(3 * time.Hour)
 	for _, j := range w.Jobs {
 		runs, err := w.Shelf.Runs(w.Context(), catalog.RunsQuery{Job: j.Name, Limit: 10_000, Due: w.Clock.Now(), Bare: true})
 		w.Must(err)
@@ -203,15 +215,24 @@ func (w *witness) accounted() {
 // run that works, and one that is bad by none; all readers agree; a daemon that is gone is missed within
 // a minute; and each due time has a run, a named skip or an alarm.
 func TestSayings(t *testing.T) {
-	histories := 50
+	histories, events := 50, 7
 	if os.Getenv("HEADROOM_SOAK") == "1" {
-		histories = 2000
+		histories, events = 2000, 12
 	}
+	var mu sync.Mutex
 	moved := map[string]int{}
+	t.Cleanup(func() {
+		for _, name := range lifetest.Moves() {
+			if moved[name] == 0 && !t.Failed() {
+				t.Errorf("no history has: %s", name)
+			}
+		}
+	})
 	for seed := range uint64(histories) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
 			w := newWitness(t, seed)
-			for range 12 {
+			for range events {
 				w.Happen()
 				w.Pass(time.Minute) // what happened is known by then
 				w.holds()
@@ -225,14 +246,11 @@ func TestSayings(t *testing.T) {
 			if t.Failed() {
 				w.Tell()
 			}
+			mu.Lock()
+			defer mu.Unlock()
 			for name, n := range w.Moved {
 				moved[name] += n
 			}
 		})
-	}
-	for _, name := range lifetest.Moves() {
-		if moved[name] == 0 && !t.Failed() {
-			t.Errorf("no history has: %s", name)
-		}
 	}
 }

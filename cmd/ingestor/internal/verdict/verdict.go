@@ -8,6 +8,7 @@ import (
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -100,10 +101,18 @@ func (s *State) judgeRuns(all []chance) Verdict {
 	next := &first // all is changed below
 	open := slices.IndexFunc(all, func(c chance) bool { return !c.shut() && !c.idle })
 	switch {
-	case s.Outage != nil || s.Stuck != nil:
-		return s.unknown(next)
 	case s.Unread != nil || s.Unkept != nil:
-		return Verdict{Level: bad, Word: "Stopped", Says: Say("No run can do its work"), More: s.noCatalog(), about: next}
+		v := Verdict{Level: bad, Word: "Stopped", Says: Say("No run can do its work"), More: s.noCatalog(), about: next}
+		if s.Outage != nil || s.Stuck != nil {
+			v.More = append(v.More, s.Lost(), s.remedy())
+		}
+		return v
+	case s.Outage != nil || s.Stuck != nil:
+		v := s.unknown(next)
+		if gone := s.silence(); gone != nil {
+			v.Level, v.More = bad, append(v.More, gone...)
+		}
+		return v
 	case s.silence() != nil:
 		return Verdict{Level: bad, Word: "Not running", Says: Say("The next run, ", next.job.Name, " at ", s.Moment(next.at), ", will not start"), More: s.silence(), about: next}
 	case next.never:
@@ -226,11 +235,23 @@ func (s *State) Lost() Sentence {
 		return Say("The ledger has forgotten what was spent of ", forgotten.Pool, " since ", s.Moment(forgotten.Born))
 	case errors.Is(s.Outage, quota.ErrStaleBook):
 		return Say("Another process uses a newer price book than this server")
+	case moved(s.Outage) != "":
+		return Say("The ledger's file ", moved(s.Outage))
 	case s.Outage == nil:
 		return Say("The ledger can be read, but not written", s.whyNot())
 	}
 	return Say("The ledger cannot be reached")
 }
+
+// moved says what became of a file that was in use, or returns "".
+func moved(err error) string {
+	if m, is := errors.AsType[*sqlitefile.MovedError](err); is {
+		return m.How + " while it was in use"
+	}
+	return ""
+}
+
+var startAgain = Say("Stop all processes that use it, and start them again: they say what is lost")
 
 func (s *State) remedy() Sentence {
 	var forgotten *quota.ForgottenError
@@ -239,6 +260,8 @@ func (s *State) remedy() Sentence {
 		return Say("Look up today's usage in the upstream's console, then run: ingestor quota adjust ", forgotten.Pool, " UNITS --reason TEXT", forgotten.Flag)
 	case errors.Is(s.Outage, quota.ErrStaleBook):
 		return Say("Restart the server with that price book")
+	case moved(s.Outage) != "":
+		return startAgain
 	}
 	return Say("To see what is wrong: ingestor check")
 }
@@ -257,6 +280,9 @@ func (d Disk) String() string {
 }
 
 func (s *State) noCatalog() []Sentence {
+	if how := moved(cmp.Or(s.Unread, s.Unkept)); how != "" {
+		return []Sentence{Say("The catalog's file ", how), startAgain}
+	}
 	if s.Unread != nil {
 		return []Sentence{Say("The catalog cannot be read, so runs and regions are missing"), Say("To look for damage: ingestor doctor")}
 	}
@@ -271,7 +297,7 @@ func (s *State) unknown(next *chance) Verdict {
 	switch {
 	case errors.As(s.Outage, &forgotten):
 		until = "Until the usage is put back"
-	case errors.Is(s.Outage, quota.ErrStaleBook):
+	case errors.Is(s.Outage, quota.ErrStaleBook), moved(s.Outage) != "":
 		until = "Until the server is restarted"
 	case s.Outage == nil:
 		until, v.Word, v.about = "Until it can", "Stopped", next

@@ -32,7 +32,7 @@ import (
 )
 
 // Book is the price book of a life: a quota that is used up soon.
-const Book = "extends: builtin\nrevision: 2\nupstreams: {youtube: {pools: {units: {quota: 60, headroom: 10}}}}\n"
+const Book = "extends: builtin\nrevision: 2\nupstreams: {youtube: {pools: {units: {quota: 45, headroom: 10}}}}\n"
 
 // Began is when a life begins.
 var Began = time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
@@ -113,9 +113,9 @@ func New(t testing.TB, seed uint64, kind Kind) *Life {
 
 // Config returns the jobs of a life.
 func Config() *ingest.Config {
-	return &ingest.Config{Regions: []string{"US", "DE"}, Workers: 1, Jobs: map[string]ingest.Job{
+	return &ingest.Config{Regions: []string{"US"}, Workers: 1, Jobs: map[string]ingest.Job{
 		"trending": {Kind: ingest.Trending, Cron: "15 * * * *", Pages: 2},
-		"often":    {Kind: ingest.Trending, Cron: "*/20 * * * *", Pages: 1, Regions: []string{"FR"}},
+		"often":    {Kind: ingest.Trending, Cron: "*/30 * * * *", Pages: 1, Regions: []string{"FR"}},
 		"strict":   {Kind: ingest.Trending, Cron: "50 */2 * * *", Pages: 1, Regions: []string{"JP"}, Misfire: ingest.Skip},
 	}}
 }
@@ -293,6 +293,8 @@ func (l *Life) Knowable() bool {
 	switch {
 	case l.upstream != "" && l.calls.Load() == l.since:
 		return false // nobody has called since
+	case l.Kind == Timer && !l.Alive && !l.ran(): // nobody was ever there, as far as anybody knows
+		return false
 	case l.Kind == Timer && !l.Alive:
 		for _, j := range l.Jobs { // a run that should have begun
 			if at := j.Schedule().Next(l.died); l.Clock.Now().Sub(at) > 6*time.Minute {
@@ -302,6 +304,12 @@ func (l *Life) Knowable() bool {
 		return false
 	}
 	return true
+}
+
+func (l *Life) ran() bool {
+	runs, err := l.Shelf.Catalog.Runs(l.Context(), catalog.RunsQuery{Limit: 1})
+	l.Must(err)
+	return len(runs) > 0
 }
 
 // remove removes the ledger, as a person may while it is in use.

@@ -53,12 +53,12 @@ var moves = []move{
 		return "", true
 	}},
 	{"others spend", 2, charged(func(l *Life) (string, error) {
-		n := 1 + l.Rand.Int64N(60)
+		n := 1 + l.Rand.Int64N(40)
 		_, err := l.Ledger.Admin().Adjust(l.Context(), Units, n, "others")
 		return fmt.Sprint(n), err
 	})},
 	{"the pool is used up", 1, charged(func(l *Life) (string, error) {
-		_, err := l.Ledger.Admin().Adjust(l.Context(), Units, 50, "others")
+		_, err := l.Ledger.Admin().Adjust(l.Context(), Units, 35, "others")
 		return "", err
 	})},
 	{"a block", 2, charged(func(l *Life) (string, error) {
@@ -128,7 +128,7 @@ var moves = []move{
 	{"the clock is set forward", 1, func(l *Life) (string, bool) { return l.shift(1) }},
 	{"the clock is set back", 1, func(l *Life) (string, bool) { return l.shift(-1) }},
 	{"time passes", 3, func(l *Life) (string, bool) {
-		l.Pass(time.Duration(l.Rand.IntN(8)) * time.Hour)
+		l.Pass(time.Duration(l.Rand.IntN(6)) * time.Hour)
 		return "", true
 	}},
 }
