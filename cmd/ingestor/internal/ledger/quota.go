@@ -46,7 +46,7 @@ func showQuota(ctx context.Context, a *session.Session, l *quota.Ledger) error {
 	}
 	v, err := a.VerdictToRead(ctx, a.Loaded, l)
 	if err != nil { // the pools are known all the same
-		fmt.Fprintf(a.Stderr, "ingestor: warning: it is not known whether the next run can start: %v\nTo see why: ingestor check\n", err)
+		fmt.Fprintf(a.Stderr, "ingestor: warning: it is not known whether the next run can start: %v\nTo see why: ingestor check%s\n", err, a.Loaded.Typed())
 	}
 	return printQuota(a, open.Shown(a.Loaded.Ledger), &verdict.Standing{Pools: view.Pools(all), Verdict: v})
 }

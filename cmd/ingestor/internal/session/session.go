@@ -252,8 +252,7 @@ func (a *Session) Verdict(ctx context.Context, s *settings.Settings, l *quota.Le
 		}
 		src.Fleet = board
 	}
-	facts := verdict.NewReader(&verdict.Options{Clock: a.Clock, MaxAge: s.MaxAge, Writes: true, Folders: s.Folders()})
-	return facts.Read(ctx, &src).Verdict().Said(), nil
+	return s.Facts(a.Clock).Read(ctx, &src).Verdict().Said(), nil
 }
 
 // VerdictToRead is [Session.Verdict] for a command that has opened no catalog. It is nil without

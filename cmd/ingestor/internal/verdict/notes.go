@@ -20,7 +20,7 @@ func (s *State) notes(v *Verdict) (all []Note) {
 	if s.Unkept != nil && v.Word != "Stopped" {
 		all = append(all, Note{bad, Say("The catalog can be read, but not written. To see what is wrong: ingestor check"), ""})
 	}
-	all = append(all, OfFleet(s.Fleet, s.Unseen)...)
+	all = append(all, OfFleet(s.Fleet, s.Unseen, s.Typed)...)
 	for _, d := range s.Disks {
 		if !v.tells(d.String()) {
 			all = append(all, Note{warn, Say(d.String()), ""})
@@ -45,8 +45,14 @@ func (s *State) notes(v *Verdict) (all []Note) {
 	return all
 }
 
-// OfFleet returns a note for each finding of a fleet, or for why its state cannot be read.
-func OfFleet(is *fleet.Status, err error) (all []Note) {
+// OfFleet returns a note for each finding of a fleet, or for why its state cannot be read, with the flags of the
+// commands that it names.
+func OfFleet(is *fleet.Status, err error, typed string) (all []Note) {
+	defer func() {
+		for i := range all {
+			all[i].Says = all[i].Says.Typed(typed)
+		}
+	}()
 	if err != nil {
 		locked, some := errors.AsType[*fleet.LockedError](err)
 		if !some {

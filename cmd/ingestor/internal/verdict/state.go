@@ -25,6 +25,7 @@ import (
 type State struct {
 	Now    time.Time
 	MaxAge time.Duration // an older chart is stale; zero: none is
+	Typed  string        // flags that a person adds to the commands that are named: how this program was started
 	Book   *quota.Book
 	Jobs   []*Job
 
@@ -65,6 +66,7 @@ type Options struct {
 	Writes bool
 	// Folders are those whose disks must not be full.
 	Folders []string
+	Typed   string // see [State]
 }
 
 // Reader reads the facts. It is safe for concurrent use.
@@ -86,7 +88,7 @@ func NewReader(o *Options) *Reader {
 
 // Read reads the facts. What it cannot read stays in the state as an error.
 func (r *Reader) Read(ctx context.Context, src *view.Sources) *State {
-	s := &State{Now: r.Clock.Now(), MaxAge: r.MaxAge, Book: src.Ledger.Book()}
+	s := &State{Now: r.Clock.Now(), MaxAge: r.MaxAge, Typed: r.Typed, Book: src.Ledger.Book()}
 	var stuck, unkept error
 	var trying sync.WaitGroup
 	trying.Go(func() { stuck, unkept = r.Try(ctx, src) })

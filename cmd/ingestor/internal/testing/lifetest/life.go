@@ -50,6 +50,9 @@ const (
 	Timer Kind = "timer"  // ingestor run --once --due, every five minutes
 )
 
+// TimerEvery is how often the timer starts the program.
+const TimerEvery = 5 * time.Minute
+
 // Life is a history of who runs jobs, a ledger and a catalog, and of what is said of them.
 type Life struct {
 	testing.TB
@@ -217,7 +220,7 @@ func (l *Life) Pass(d time.Duration) { l.PassTo(l.Clock.Now().Add(d)) }
 
 // PassTo is [Life.Pass] until a time.
 func (l *Life) PassTo(until time.Time) {
-	for l.Alive && !l.hung() && l.Clock.Now().Before(until) {
+	for l.Alive && !l.Hung() && l.Clock.Now().Before(until) {
 		if l.Kind == Timer {
 			l.tick(until)
 			continue
@@ -240,13 +243,14 @@ func (l *Life) heart() *verdict.Heart {
 // Patience is how long to wait for a store: long, but for one that does not answer. Else a machine that is busy
 // would be taken for one.
 func (l *Life) Patience() time.Duration {
-	if l.hung() {
+	if l.Hung() {
 		return 40 * time.Millisecond
 	}
 	return time.Minute
 }
 
-func (l *Life) hung() bool { return l.Store.Is().Hung() || l.Shelf.Is().Hung() }
+// Hung reports whether a store does not answer.
+func (l *Life) Hung() bool { return l.Store.Is().Hung() || l.Shelf.Is().Hung() }
 
 func earlier(a, b time.Time) time.Time {
 	if a.Before(b) {
@@ -257,8 +261,7 @@ func earlier(a, b time.Time) time.Time {
 
 // tick lets time pass until the timer starts the program, at the latest until a time, and does what is due.
 func (l *Life) tick(until time.Time) {
-	const every = 5 * time.Minute
-	next := l.Clock.Now().Truncate(every).Add(every)
+	next := l.Clock.Now().Truncate(TimerEvery).Add(TimerEvery)
 	if next.After(until) {
 		l.Clock.Set(until)
 		return

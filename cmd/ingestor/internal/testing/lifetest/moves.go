@@ -32,7 +32,7 @@ var moves = []move{
 		return "", true
 	}},
 	{"the daemon ends by itself", 1, func(l *Life) (string, bool) {
-		if l.Kind == Alone && !l.hung() {
+		if l.Kind == Alone && !l.Hung() {
 			_ = l.heart().Stop(l.Context()) // a full disk takes no note
 		}
 		l.Alive, l.died, l.ended = false, l.Clock.Now(), l.Shelf.Is() == Well
@@ -44,7 +44,7 @@ var moves = []move{
 		return "", true
 	}},
 	{"all processes start again", 2, func(l *Life) (string, bool) {
-		if l.hung() {
+		if l.Hung() {
 			return "", false
 		}
 		l.Restart()
@@ -136,7 +136,7 @@ var moves = []move{
 // charged is a move for which the ledger is asked. It is none while that does not answer.
 func charged(do func(l *Life) (string, error)) func(l *Life) (string, bool) {
 	return func(l *Life) (string, bool) {
-		if l.hung() {
+		if l.Hung() {
 			return "", false
 		}
 		about, err := do(l)
