@@ -14,6 +14,7 @@
 package open
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,6 +56,8 @@ type Options struct {
 	// down, where the price book admits calls then. Zero is [quota.DefaultAllowance]. A
 	// negative number allows nothing. Divide it by the number of machines that share a ledger.
 	Allowance int64
+	// Flag is how errors name this ledger in commands to type; empty is " --ledger" and its address.
+	Flag string
 	// Logger gets one line for each warning; nil is slog.Default().
 	Logger *slog.Logger
 }
@@ -136,7 +139,7 @@ func (o *Opened) Close() error {
 }
 
 func (o *Opened) open(ctx context.Context, at *Address, with *Options) error {
-	options := &quota.Options{Clock: with.Clock, Observer: with.Observer, Allowance: with.Allowance, Flag: at.Flag()}
+	options := &quota.Options{Clock: with.Clock, Observer: with.Observer, Allowance: with.Allowance, Flag: cmp.Or(with.Flag, at.Flag())}
 	if options.Clock == nil {
 		options.Clock = quota.SystemClock{}
 	}

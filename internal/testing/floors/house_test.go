@@ -22,6 +22,7 @@ var house = [][]string{
 	{program + "access", program + "web/guard"},
 	{program + "web/pages", program + "refusals", program + "problem"},
 	{program + "metrics", program + "notify"},
+	{program + "testing/lifetest"}, // histories for tests of what is said
 	{program + "verdict"},          // what they all say
 	{program + "testing/viewtest"}, // the sources of pages, for tests
 	{program + "web/view", program + "web/kept", program + "traces"},

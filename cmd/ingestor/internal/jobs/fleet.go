@@ -15,6 +15,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
@@ -140,7 +141,7 @@ func FleetCommand(a *session.Session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.Print(view.FleetStatus(status), func(s *console.Sheet) { writeFleet(s, &status, all) })
+			return a.Print(view.FleetStatus(status), func(s *console.Sheet) { writeFleet(s, &status, all, a.Loaded.Typed()) })
 		})
 	})
 	cmd.Flags().BoolVar(&all, "all", false, "show also the work that waits until its job is due")
@@ -148,9 +149,9 @@ func FleetCommand(a *session.Session) *cobra.Command {
 	return cmd
 }
 
-func writeFleet(s *console.Sheet, status *fleet.Status, all bool) {
-	for _, f := range status.Findings {
-		s.Line("%s", f.Text)
+func writeFleet(s *console.Sheet, status *fleet.Status, all bool, typed string) {
+	for _, n := range verdict.OfFleet(status, nil, typed) {
+		s.Line("%s", n.Says)
 	}
 	if len(status.Daemons) > 0 {
 		if len(status.Findings) > 0 {

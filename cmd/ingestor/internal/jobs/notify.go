@@ -15,7 +15,6 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/notify"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
-	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 )
 
 // How long a process that ends waits for pings, and one that ends its runs for its ledger and for targets.
@@ -27,7 +26,7 @@ const (
 // watcher returns what tells people of the ledger and the jobs, by the settings in force.
 func watcher(a *session.Session, once bool, inForce func() *works) *notify.Watcher {
 	first := inForce()
-	facts := verdict.NewReader(&verdict.Options{Clock: first.clock, MaxAge: first.settings.MaxAge, Writes: true, Folders: first.settings.Folders()})
+	facts := first.settings.Facts(first.clock, true)
 	return notify.New(first.catalog, func() notify.Inputs {
 		w := inForce()
 		src := w.sources()

@@ -256,7 +256,9 @@ func runDaemon(ctx context.Context, a *session.Session, s *settings.Settings, jo
 	var side sync.WaitGroup
 	side.Go(func() { watcher(a, false, works.Load).Run(ctx) })
 	if opened.fleet == nil { // the daemons of a fleet have a table
-		side.Go(func() { verdict.Beats(ctx, opened.catalog, opened.clock, a.Log) })
+		side.Go(func() {
+			verdict.NewHeart(opened.catalog, opened.ledger, &verdict.Options{Clock: opened.clock}).Run(ctx, a.Log)
+		})
 	}
 	defer func() { cancel(nil); side.Wait() }()
 	if opened.fleet != nil {

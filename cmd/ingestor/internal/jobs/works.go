@@ -15,7 +15,6 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/program"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
-	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/quota"
@@ -124,7 +123,7 @@ func (m metricsFile) write(w *works) error {
 	}
 	measured := metrics.New(&metrics.Options{Log: w.log})
 	measured.SetSources(w.sources())
-	measured.Judge(verdict.NewReader(&verdict.Options{Clock: w.clock, MaxAge: w.settings.MaxAge, Folders: w.settings.Folders()}))
+	measured.Judge(w.settings.Facts(w.clock, false))
 	return measured.WriteFile(string(m))
 }
 

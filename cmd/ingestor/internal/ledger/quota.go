@@ -47,7 +47,7 @@ func showQuota(ctx context.Context, a *session.Session, l *quota.Ledger) error {
 	}
 	is.Verdict, err = a.VerdictToRead(ctx, a.Loaded, l)
 	if err != nil { // the pools are known all the same
-		fmt.Fprintf(a.Stderr, "ingestor: warning: it is not known whether the next run can start: %v\nTo see why: ingestor check\n", err)
+		fmt.Fprintf(a.Stderr, "ingestor: warning: it is not known whether the next run can start: %v\nTo see why: ingestor check%s\n", err, a.Loaded.Typed())
 	}
 	return printQuota(a, open.Shown(a.Loaded.Ledger), is)
 }

@@ -178,7 +178,7 @@ func (f *found) daemon(is *verdict.State) {
 		if gone.Ended {
 			how = "ended at"
 		}
-		f.add(Daemon, 0, "daemon", "The daemon on %s (process %d) %s %s, and nobody runs the jobs. To start one: ingestor run", gone.Host, gone.PID, how, moment(gone.At))
+		f.add(Daemon, 0, "daemon", "The daemon on %s (process %d) %s %s, and nobody runs the jobs. To start one: ingestor run%s", gone.Host, gone.PID, how, moment(gone.At), is.Typed)
 	}
 }
 
@@ -194,7 +194,7 @@ func (f *found) fleet(is *verdict.State) {
 		locks = is.Fleet.Locks
 		for i := range is.Fleet.Daemons {
 			if d := &is.Fleet.Daemons[i]; !d.Alive() {
-				f.add(Daemon, 0, "daemon/"+d.ID, "The daemon %s has been silent since %s. Look whether its machine is up: ingestor fleet", d.ID, moment(d.SeenAt))
+				f.add(Daemon, 0, "daemon/"+d.ID, "The daemon %s has been silent since %s. Look whether its machine is up: ingestor fleet%s", d.ID, moment(d.SeenAt), is.Typed)
 			}
 		}
 	}

@@ -29,7 +29,6 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/refusals"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
-	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/guard"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
@@ -112,7 +111,7 @@ func serveAPI(a *session.Session, cmd *cobra.Command) (err error) {
 			return session.UnopenedDatabase(err)
 		}
 	}
-	facts := verdict.NewReader(&verdict.Options{Clock: clock, MaxAge: s.MaxAge, Writes: true, Folders: s.Folders()})
+	facts := s.Facts(clock, true)
 	noting := func(s *settings.Settings, src *web.Sources) {
 		inForce.Store(&notify.Inputs{Targets: s.Notify, Sources: &src.Sources, Facts: facts})
 	}
@@ -268,7 +267,7 @@ func newServer(a *session.Session, s *settings.Settings, src web.Sources, measur
 		return nil, console.Config(err)
 	}
 	server, err := web.New(src, &web.Options{
-		Clock: a.Clock, Log: a.Log, Metrics: measured, Tracer: a.Traces, MaxAge: s.MaxAge, Folders: s.Folders(),
+		Clock: a.Clock, Log: a.Log, Metrics: measured, Tracer: a.Traces, MaxAge: s.MaxAge, Folders: s.Folders(), Typed: s.Typed(),
 		TrustedProxies: proxies, AnyHost: public && len(s.Hosts) == 0 && len(proxies) == 0, Hosts: s.Hosts,
 		XRateLimit: s.XRateLimit, Refused: refused, Budgets: budgets, Connections: b.web,
 	})

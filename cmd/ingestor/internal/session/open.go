@@ -55,7 +55,7 @@ func (a *Session) OpenLedger(ctx context.Context, s *settings.Settings, done *co
 		return nil, unopened(err, console.ExitDown)
 	}
 	a.Opened, err = open.Open(ctx, s.LedgerAddress(), &open.Options{
-		Book: s.Book, Clock: a.Clock, Observer: a.Observer, State: s.State, Fresh: s.Fresh, Allowance: s.Allowance(), Logger: a.Log,
+		Book: s.Book, Clock: a.Clock, Observer: a.Observer, State: s.State, Fresh: s.Fresh, Allowance: s.Allowance(), Flag: s.LedgerFlag(), Logger: a.Log,
 	})
 	if err != nil {
 		return nil, unopened(err, console.ExitDown)

@@ -11,6 +11,8 @@ import (
 
 	"github.com/headroom-quota/headroom"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/notify"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
+	"github.com/headroom-quota/headroom/internal/shell"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/open"
 )
@@ -22,7 +24,7 @@ func (s *Settings) NoCatalog() error {
 		return nil
 	}
 	if _, err := os.Stat(s.Catalog); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no catalog at %s yet\nTo fetch data into it: ingestor run --once", s.Catalog)
+		return fmt.Errorf("there is no catalog at %s yet\nTo fetch data into it: ingestor run --once%s", s.Catalog, s.Typed())
 	}
 	return nil
 }
@@ -86,13 +88,44 @@ func (s *Settings) LedgerAddress() string {
 	return s.Ledger + "?" + mode + "exec"
 }
 
-// LedgerFlag names the ledger in commands that a message tells a person to type.
+// LedgerFlag names the ledger in commands that a message tells a person to type: by the configuration, if that
+// does.
 func (s *Settings) LedgerFlag() string {
 	at, err := open.Parse(s.Ledger)
-	if err != nil {
+	if err != nil || at.Flag() == "" || s.File != "" && s.Source("ledger") == FromFile {
+		return s.configFlag()
+	}
+	return at.Flag() + s.configFlag()
+}
+
+// Typed are the flags of any command that a message tells a person to type, so that it reads the same files.
+func (s *Settings) Typed() string {
+	flags := s.configFlag()
+	given := func(key string) bool { return s.Source(key) != FromFile && s.Source(key) != FromDefault }
+	if at, err := open.Parse(s.Ledger); err == nil && given("ledger") {
+		flags += at.Flag()
+	}
+	if s.Database == "" && given("catalog") {
+		flags += " --catalog " + shell.Quote(s.Catalog)
+	}
+	if s.Database != "" && given("database") {
+		flags += " --database " + shell.Quote(open.Shown(s.Database))
+	}
+	return flags
+}
+
+// configFlag names the configuration, unless it is that of the user, which is read without a flag.
+func (s *Settings) configFlag() string {
+	if dir, err := os.UserConfigDir(); s.File == "" || err == nil && s.File == filepath.Join(dir, "ingestor", "ingestor.yaml") {
 		return ""
 	}
-	return at.Flag()
+	return " --config " + shell.Quote(s.File)
+}
+
+// Facts returns what reads the facts that a verdict judges, for commands and servers. Servers and daemons also try
+// whether what they need can be written.
+func (s *Settings) Facts(clock quota.Clock, writes bool) *verdict.Reader {
+	return verdict.NewReader(&verdict.Options{Clock: clock, MaxAge: s.MaxAge, Writes: writes, Folders: s.Folders(), Typed: s.Typed()})
 }
 
 // MakeState makes our own folder for a file that is to be in it, and no other one.

@@ -1,7 +1,6 @@
 package verdict
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +19,8 @@ type Beat struct {
 	At   time.Time `json:"at"`
 	// Ended says that it ended by itself then.
 	Ended bool `json:"ended,omitempty"`
+	// Stuck says why it cannot write the ledger, or is empty.
+	Stuck string `json:"stuck,omitempty"`
 }
 
 const (
@@ -54,26 +55,52 @@ func Change(ctx context.Context, c Slates, name string, do func(text string) (st
 	return errors.New("other processes write all the time")
 }
 
-// Beats notes that this daemon is alive until the context ends, and then that it has ended. A nil clock is the
-// machine's.
-func Beats(ctx context.Context, c Slates, clock quota.Clock, log *slog.Logger) {
-	clock = cmp.Or[quota.Clock](clock, quota.SystemClock{})
-	me := Beat{PID: os.Getpid()}
-	me.Host, _ = os.Hostname() // without a name, the process says enough
+// Heart notes in a catalog that a daemon is alive, and whether it can write the ledger: those who only read
+// cannot know.
+type Heart struct {
+	me    Beat
+	in    Slates
+	of    *quota.Ledger
+	facts *Reader
+}
+
+// NewHeart returns the heart of this process.
+func NewHeart(in Slates, of *quota.Ledger, o *Options) *Heart {
+	h := &Heart{me: Beat{PID: os.Getpid()}, in: in, of: of, facts: NewReader(o)}
+	h.me.Host, _ = os.Hostname() // without a name, the process says enough
+	return h
+}
+
+// Beat notes that the daemon is alive.
+func (h *Heart) Beat(ctx context.Context) error {
+	h.me.Stuck = ""
+	if err := h.facts.charge(ctx, h.of); err != nil {
+		h.me.Stuck = err.Error()
+	}
+	h.me.At = h.facts.Clock.Now()
+	return h.me.note(ctx, h.in, true)
+}
+
+// Stop notes that the daemon has ended.
+func (h *Heart) Stop(ctx context.Context) error {
+	h.me.At = h.facts.Clock.Now()
+	return h.me.note(ctx, h.in, false)
+}
+
+// Run notes that the daemon is alive until the context ends, and then that it has ended.
+func (h *Heart) Run(ctx context.Context, log *slog.Logger) {
 	failed := false
 	for ctx.Err() == nil {
-		me.At = clock.Now()
-		err := me.note(ctx, c, true)
+		err := h.Beat(ctx)
 		if err != nil && !failed && ctx.Err() == nil {
 			log.Error("the catalog cannot be written, so it is not known that this daemon runs", "error", err)
 		}
 		failed = err != nil
-		_ = clock.Sleep(ctx, beatEvery) // it fails when the context ends
+		_ = h.facts.Clock.Sleep(ctx, beatEvery) // it fails when the context ends
 	}
-	me.At = clock.Now()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), beatEvery)
 	defer cancel()
-	if err := me.note(last, c, false); err != nil {
+	if err := h.Stop(last); err != nil {
 		log.Error("the end of this daemon cannot be noted, so it counts as silent", "error", err)
 	}
 }
@@ -110,6 +137,16 @@ const remedyDaemon = "To start one: ingestor run"
 // unstarted reports whether nobody has ever been there who makes the runs.
 func (s *State) unstarted() bool {
 	return len(s.Daemons) == 0 && (s.Fleet == nil || len(s.Fleet.Daemons) == 0) && !s.ranSince(time.Time{})
+}
+
+// stuck returns what a daemon that is alive noted of the ledger: that it cannot be written.
+func (s *State) stuck() error {
+	for _, b := range s.Daemons {
+		if b.Stuck != "" && s.Now.Sub(b.At).Abs() <= silent {
+			return errors.New(b.Stuck)
+		}
+	}
+	return nil
 }
 
 // silence says which daemon is gone whose work nobody does, and what to do; nil if none is.
@@ -151,9 +188,11 @@ func (s *State) Gone() *Beat {
 }
 
 // ranSince reports whether a timer has made a run since a daemon became silent. What a person runs by hand
-// is no sign of one.
+// is no sign of one, and neither is a run of a time to come, from before the clock was set back.
 func (s *State) ranSince(t time.Time) bool {
-	return slices.ContainsFunc(s.Jobs, func(j *Job) bool { return j.Last != nil && j.Last.Scheduled.After(t.Add(silent)) })
+	return slices.ContainsFunc(s.Jobs, func(j *Job) bool {
+		return j.Last != nil && j.Last.Scheduled.After(t.Add(silent)) && !j.Last.Scheduled.After(s.Now)
+	})
 }
 
 // Later returns the later one of two times.

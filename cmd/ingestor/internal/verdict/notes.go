@@ -23,7 +23,7 @@ func (s *State) notes(v *Verdict) (all []Note) {
 	if lost := s.Lost(); s.Outage != nil && !v.tells(lost.String()) {
 		all = append(all, Note{bad, Say(lost, ". ", s.remedy()), ""})
 	}
-	all = append(all, OfFleet(s.Fleet, s.Unseen)...)
+	all = append(all, OfFleet(s.Fleet, s.Unseen, s.Typed)...)
 	for _, d := range s.Disks {
 		if !v.tells(d.String()) {
 			all = append(all, Note{warn, Say(d.String()), ""})
@@ -48,8 +48,14 @@ func (s *State) notes(v *Verdict) (all []Note) {
 	return all
 }
 
-// OfFleet returns a note for each finding of a fleet, or for why its state cannot be read.
-func OfFleet(is *fleet.Status, err error) (all []Note) {
+// OfFleet returns a note for each finding of a fleet, or for why its state cannot be read, with the flags of the
+// commands that it names.
+func OfFleet(is *fleet.Status, err error, typed string) (all []Note) {
+	defer func() {
+		for i := range all {
+			all[i].Says = all[i].Says.Typed(typed)
+		}
+	}()
 	if err != nil {
 		locked, some := errors.AsType[*fleet.LockedError](err)
 		if !some {

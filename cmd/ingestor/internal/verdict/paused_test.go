@@ -1,10 +1,12 @@
-package verdict
+package verdict_test
 
 import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest/fleet"
 	"github.com/headroom-quota/headroom/quota"
@@ -25,43 +27,36 @@ func (p paused) Locks(context.Context) ([]fleet.Lock, error)     { return nil, n
 // TestAPausedJobIsNoNextRun: a job that a person paused is not the next run, is not missed, and
 // does not wait for units.
 func TestAPausedJobIsNoNextRun(t *testing.T) {
-	l := newLife(t, 1)
-	l.alive = false
-	src := view.Sources{Ledger: l.ledger, Catalog: l.shelf, Runner: l.runner, Jobs: l.jobs}
+	l := newWitness(t, 0)
+	l.Alive = false
+	src := l.Sources()
 	unit := func(job string) fleet.Pause { return fleet.Pause{Account: quota.DefaultAccount, Job: job} }
-	read := func(jobs ...fleet.Pause) *Verdict {
+	read := func(jobs ...fleet.Pause) *verdict.Verdict {
 		src.Fleet = paused(jobs)
-		return NewReader(&Options{Clock: l.clock}).Read(t.Context(), &src).Verdict()
+		return verdict.NewReader(&verdict.Options{Clock: l.Clock}).Read(t.Context(), &src).Verdict()
 	}
-	all := func(v *Verdict) string { return v.Said().String() + " " + strings.Join(notesOf(v), " ") }
+	all := func(v *verdict.Verdict) string { return v.Said().String() + " " + strings.Join(notesOf(v), " ") }
 	if v := read(unit("trending")); !strings.HasPrefix(v.Says.String(), "The next run, often at 20:20") {
 		t.Errorf("%s", all(v))
 	}
 	if v := read(unit("often")); !strings.HasPrefix(v.Says.String(), "The next run, trending at 20:15") {
 		t.Errorf("%s", all(v))
 	}
-	if v := read(unit("often"), unit("trending"), unit("retention")); v.Level != warn || v.Word != "Paused" || !strings.Contains(all(v), "ingestor fleet resume trending") {
+	if v := read(unit("often"), unit("trending"), unit("strict"), unit("retention")); v.Level != view.Warn || v.Word != "Paused" || !strings.Contains(all(v), "ingestor fleet resume trending") {
 		t.Errorf("%s", all(v))
 	}
-	l.pass(3 * beatEvery)
-	l.alive = true
-	l.pass(3600 * 1e9) // both have run
-	l.alive = false
-	l.pass(4 * 3600 * 1e9)
+	l.Pass(3 * 10 * time.Second)
+	l.Alive = true
+	l.Pass(time.Hour) // both have run
+	l.Alive = false
+	l.Pass(4 * time.Hour)
 	if v := read(unit("trending")); !strings.Contains(all(v), "12 times") || strings.Contains(all(v), "trending was due") {
 		t.Errorf("%s", all(v))
 	}
-	if err := l.ledger.BlockUntilReset(t.Context(), quota.Pool{Upstream: "youtube", Account: quota.DefaultAccount, Name: "units"}, "maintenance"); err != nil {
+	if err := l.Ledger.BlockUntilReset(t.Context(), quota.Pool{Upstream: "youtube", Account: quota.DefaultAccount, Name: "units"}, "maintenance"); err != nil {
 		t.Fatal(err)
 	}
 	if v := read(unit("trending")); strings.Contains(all(v), "trending cannot") || strings.Contains(all(v), "trending resumes") {
 		t.Errorf("%s", all(v))
 	}
-}
-
-func notesOf(v *Verdict) (all []string) {
-	for _, n := range v.Notes {
-		all = append(all, n.Says.String())
-	}
-	return all
 }

@@ -1,293 +1,267 @@
-package verdict
+package verdict_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"log/slog"
-	"math/rand/v2"
-	"net/http/httptest"
 	"os"
-	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
-	"github.com/headroom-quota/headroom"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/testing/lifetest"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
-	"github.com/headroom-quota/headroom/ingest/youtube/youtubesim"
-	"github.com/headroom-quota/headroom/ingest/youtube/youtubetest"
-	"github.com/headroom-quota/headroom/quota"
-	"github.com/headroom-quota/headroom/quota/book"
-	"github.com/headroom-quota/headroom/quota/lease"
-	"github.com/headroom-quota/headroom/quota/sqlitestore"
 )
 
-// errDisk is what a full disk answers.
-var errDisk = errors.New("the disk is full")
+// moment is more than the time between two beats of a daemon.
+const moment = 11 * time.Second
 
-// disk is a disk that can be lost, or be full. What cannot be had otherwise in a moment.
-type disk struct{ lost, full bool }
-
-func (d *disk) read() error {
-	if d.lost {
-		return errors.New("the disk is gone")
-	}
-	return nil
+// witness is a life with those who say how it is: one that writes, as a server does, and is there all the time;
+// one that starts anew, as a command does; and one that does not write.
+type witness struct {
+	*lifetest.Life
+	server *verdict.Reader
+	silent map[string]time.Time // since when a job has had due times without a word of them
 }
 
-func (d *disk) write() error {
-	if d.full || d.lost {
-		return errDisk
-	}
-	return nil
+func newWitness(t *testing.T, seed uint64) *witness {
+	kind := []lifetest.Kind{lifetest.Alone, lifetest.Fleet, lifetest.Alone, lifetest.Timer}[seed%4]
+	l := lifetest.New(t, seed, kind)
+	return &witness{Life: l, server: verdict.NewReader(&verdict.Options{Clock: l.Clock, Writes: true, Timeout: l.Patience()})}
 }
 
-// store is a ledger's file on a disk.
-type store struct {
-	*sqlitestore.Store
-	disk
-}
-
-func (s *store) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
-	if err := s.write(); err != nil {
-		return quota.Verdict{}, err
-	}
-	return s.Store.Reserve(ctx, r)
-}
-
-func (s *store) Settle(ctx context.Context, t quota.Token, u quota.Units) (quota.Settlement, error) {
-	if err := s.write(); err != nil {
-		return quota.Settlement{}, err
-	}
-	return s.Store.Settle(ctx, t, u)
-}
-
-func (s *store) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageState, error) {
-	if err := s.read(); err != nil {
-		return nil, err
-	}
-	return s.Store.Look(ctx, charges)
-}
-
-// shelf is a catalog's file on a disk.
-type shelf struct {
-	*catalog.Catalog
-	disk
-}
-
-func (s *shelf) Feeds(ctx context.Context) ([]catalog.Feed, error) {
-	if err := s.read(); err != nil {
-		return nil, err
-	}
-	return s.Catalog.Feeds(ctx)
-}
-
-func (s *shelf) Begin(ctx context.Context, of catalog.Start) (catalog.Run, error) {
-	if err := s.write(); err != nil {
-		return nil, err
-	}
-	return s.Catalog.Begin(ctx, of)
-}
-
-func (s *shelf) SetSlate(ctx context.Context, name, text string, version int64) (bool, error) {
-	if err := s.write(); err != nil {
-		return false, err
-	}
-	return s.Catalog.SetSlate(ctx, name, text, version)
-}
-
-// life is a history of a daemon, a ledger and a catalog, and of what is said of them.
-type life struct {
-	*testing.T
-	rand   *rand.Rand
-	clock  *quota.SimClock
-	store  *store
-	shelf  *shelf
-	ledger *quota.Ledger
-	runner *ingest.Runner
-	jobs   []*ingest.Job
-	alive  bool
-	said   []string
-}
-
-const lifeBook = "extends: builtin\nrevision: 2\nupstreams: {youtube: {pools: {units: {quota: 60, headroom: 10}}}}\n"
-
-func newLife(t *testing.T, seed uint64) *life {
-	l := &life{T: t, rand: rand.New(rand.NewPCG(seed, 28)), clock: quota.NewSimClock(time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)), alive: true}
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	file, err := sqlitestore.Open(t.Context(), filepath.Join(t.TempDir(), "ledger.db"), &sqlitestore.Options{Clock: l.clock})
-	must(err)
-	t.Cleanup(func() { _ = file.Close() })
-	kept, err := catalog.Open(t.Context(), filepath.Join(t.TempDir(), "catalog.db"), &catalog.Options{Clock: l.clock})
-	must(err)
-	t.Cleanup(func() { _ = kept.Close() })
-	l.store, l.shelf = &store{Store: file}, &shelf{Catalog: kept}
-	costs, err := book.Parse("test", []byte(lifeBook), &book.Options{Builtins: headroom.ReadBuiltin})
-	must(err)
-	l.ledger, err = quota.New(costs, l.store, &quota.Options{Clock: l.clock})
-	must(err)
-	config := &ingest.Config{Regions: []string{"US", "DE"}, Workers: 1, Jobs: map[string]ingest.Job{
-		"trending": {Kind: ingest.Trending, Cron: "15 * * * *", Pages: 2},
-		"often":    {Kind: ingest.Trending, Cron: "*/20 * * * *", Pages: 1, Regions: []string{"FR"}},
-	}}
-	for _, fault := range config.Prepare() {
-		t.Fatal(fault)
-	}
-	sim := httptest.NewServer(youtubesim.New(&youtubesim.Options{Seed: 1, Clock: l.clock.Now}))
-	t.Cleanup(sim.Close)
-	log := slog.New(slog.DiscardHandler)
-	client, err := youtubetest.Client(l.ledger, sim.Listener.Addr().String(), log)
-	must(err)
-	l.runner = ingest.NewRunner(config, l.ledger, l.shelf, client, lease.Files(t.TempDir()), &ingest.Options{
-		Clock: l.clock, Log: log, Jitter: func(time.Duration) time.Duration { return 0 },
-	})
-	l.jobs = config.List()
-	l.beat()
-	return l
-}
-
-// pass lets time pass. A daemon that is alive runs what is due, and says that it is alive.
-func (l *life) pass(d time.Duration) {
-	until := l.clock.Now().Add(d)
-	for {
-		next := until
-		for _, j := range l.jobs {
-			if at := j.Schedule().Next(l.clock.Now()); at.Before(next) {
-				next = at
-			}
-		}
-		l.clock.Set(next)
-		if l.alive {
-			l.beat()
-			for _, j := range l.jobs {
-				resume, err := l.runner.ResumeAt(l.Context(), j, nil)
-				switch {
-				case j.Schedule().Last(next).Equal(next):
-					_, _ = l.runner.Run(l.Context(), j, ingest.Occasion{Scheduled: next}) // the history says how it went
-				case err == nil && !resume.IsZero() && !resume.After(next):
-					_, _ = l.runner.Run(l.Context(), j, ingest.Occasion{Deferred: true})
-				}
-			}
-		}
-		if !next.Before(until) {
-			return
-		}
-	}
-}
-
-func (l *life) beat() {
-	me := Beat{Host: "here", PID: 1, At: l.clock.Now()}
-	_ = me.note(l.Context(), l.shelf, true) // a full disk takes no note
-}
-
-func (l *life) log(format string, args ...any) {
-	l.said = append(l.said, l.clock.Now().Format("02 15:04:05 ")+fmt.Sprintf(format, args...))
-}
-
-// happen makes something happen.
-func (l *life) happen() {
-	units := quota.Pool{Upstream: "youtube", Account: quota.DefaultAccount, Name: "units"}
-	switch what := l.rand.IntN(11); what {
-	case 0:
-		l.alive = false
-		l.log("the daemon is killed, or frozen")
-	case 1, 2:
-		l.alive = true
-		l.beat()
-		l.log("a daemon is up")
-	case 3:
-		n := 1 + l.rand.Int64N(60)
-		_, err := l.ledger.Admin().Adjust(l.Context(), units, n, "others")
-		l.log("others spend %d: %v", n, err)
-	case 4:
-		d := time.Duration(1+l.rand.IntN(180)) * time.Minute
-		err := l.ledger.BlockFor(l.Context(), units, d, "maintenance")
-		l.log("a block for %s: %v", d, err)
-	case 5:
-		l.log("no block: %v", l.ledger.Admin().Unblock(l.Context(), units))
-	case 6:
-		l.store.disk = disk{lost: l.rand.IntN(3) == 0, full: true}
-		l.log("the ledger's disk: %+v", l.store.disk)
-	case 7:
-		l.shelf.disk = disk{lost: l.rand.IntN(3) == 0, full: true}
-		l.log("the catalog's disk: %+v", l.shelf.disk)
-	case 8:
-		l.store.disk, l.shelf.disk = disk{}, disk{}
-		l.log("the disks are well")
-	case 9:
-		l.alive = false
-		_ = Beat{Host: "here", PID: 1, At: l.clock.Now()}.note(l.Context(), l.shelf, false)
-		l.log("the daemon ends by itself")
-	case 10:
-		l.log("time passes")
-		l.pass(time.Duration(l.rand.IntN(8)) * time.Hour)
-	}
-}
-
-// look returns what is said, as each surface reads it: with a reader that writes, as servers do, and with one that does not.
-func (l *life) look(writes bool) (*State, *Verdict) {
-	facts := NewReader(&Options{Clock: l.clock, Writes: writes})
-	is := facts.Read(l.Context(), &view.Sources{Ledger: l.ledger, Catalog: l.shelf, Runner: l.runner, Jobs: l.jobs})
+func (w *witness) read(r *verdict.Reader) (*verdict.State, *verdict.Verdict) {
+	r.Timeout = w.Patience()
+	src := w.Sources()
+	is := r.Read(w.Context(), &src)
 	return is, is.Verdict()
 }
 
+func (w *witness) anew(writes bool) *verdict.Reader {
+	return verdict.NewReader(&verdict.Options{Clock: w.Clock, Writes: writes})
+}
+
 // holds checks what is said against what happens then.
-func (l *life) holds() {
-	is, v := l.look(true)
-	l.log("%s: %s %v", v.Word, v.Says, v.More)
-	if _, other := l.look(false); is.Stuck == nil && is.Unkept == nil && v.Says.String() != other.Says.String() {
-		l.Errorf("who does not write says %s, and who does %s", other.Says, v.Says)
+func (w *witness) holds() {
+	is, v := w.read(w.server)
+	w.Log("%s, %s: %s %v", v.Level, v.Word, v.Says, v.More)
+	others := map[string]*verdict.Reader{"who starts anew": w.anew(true)}
+	if w.Kind == lifetest.Alone && w.Alive && w.Shelf.Is() == lifetest.Well {
+		others["who does not write, and reads what the daemon noted,"] = w.anew(false)
 	}
-	chances := is.chances()
-	if len(chances) == 0 {
-		l.Fatal("there is no run to come")
-	}
-	next := chances[0]
-	l.pass(max(next.at.Sub(l.clock.Now()), beatEvery)) // deferred work is resumed within a moment
-	worked := false
-	if l.store.disk == (disk{}) && l.shelf.disk == (disk{}) {
-		runs, err := l.shelf.Runs(l.Context(), catalog.RunsQuery{Job: next.job.Name, Limit: 1})
-		if err != nil {
-			l.Fatal(err)
+	for who, r := range others {
+		_, other := w.read(r)
+		if w.Hung() { // the store that answers may also be late
+			if other.Level == view.Good {
+				w.Errorf("a store does not answer, and %s says %s: %s", who, other.Word, other.Says)
+			}
+		} else if other.Level != v.Level || other.Word != v.Word || other.Says.String() != v.Says.String() {
+			w.Errorf("%s says %s: %s, and the server %s: %s", who, other.Word, other.Says, v.Word, v.Says)
 		}
-		worked = len(runs) > 0 && !runs[0].StartedAt.Before(next.at) && (view.Total(&runs[0]).Pages > 0 || runs[0].State == catalog.Done)
 	}
-	if v.Level == good && !worked { // no false green
-		l.Errorf("it said %q, and %s did no work", v.Says, next.job.Name)
+	w.notSilent(is, v)
+	next, name := time.Time{}, ""
+	for _, j := range is.Jobs {
+		if at, _ := j.Start(is.Now); !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			next, name = at, j.Name
+		}
 	}
-	if v.Level == bad && worked { // no false red
-		l.Errorf("it said %q, and %s worked", v.Says, next.job.Name)
+	knowable := w.Knowable()
+	if name == "" {
+		if v.Level == view.Good {
+			w.Errorf("it said %q, and each job is paused", v.Says)
+		}
+		next = is.Now
+	}
+	before := w.lastRun("")
+	wait := moment // until deferred work is resumed
+	if w.Kind == lifetest.Timer {
+		wait = lifetest.TimerEvery
+	}
+	w.PassTo(later(next, is.Now.Add(wait)))
+	worked, did := false, false
+	if w.Store.Is() == lifetest.Well && w.Shelf.Is() == lifetest.Well {
+		run := w.lastRun(name)
+		worked = run.ID > before.ID && !run.StartedAt.Before(next) && (view.Total(&run).Pages > 0 || run.State == catalog.Done)
+		did = worked || w.Shifted() && w.hadDone(name, next)
+	}
+	if v.Level == view.Good && !did && knowable { // no false green
+		w.Errorf("it said %q, and %s did no work", v.Says, name)
+	}
+	if v.Level == view.Bad && worked { // no false red
+		w.Errorf("it said %q, and %s worked", v.Says, name)
+	}
+}
+
+// hadDone reports whether a run has done the work of a time, which comes twice.
+func (w *witness) hadDone(job string, at time.Time) bool {
+	runs, err := w.Shelf.Catalog.Runs(w.Context(), catalog.RunsQuery{Job: job, Limit: 100})
+	w.Must(err)
+	return slices.ContainsFunc(runs, func(r catalog.RunRecord) bool {
+		return r.Scheduled.Equal(at) && (r.State == catalog.Done || r.Error == ingest.DoneSince)
+	})
+}
+
+// lastRun returns the last run of a job, or of all.
+func (w *witness) lastRun(job string) (last catalog.RunRecord) {
+	runs, err := w.Shelf.Catalog.Runs(w.Context(), catalog.RunsQuery{Job: job, Limit: 1, Made: true})
+	w.Must(err)
+	if len(runs) > 0 {
+		last = runs[0]
+	}
+	return last
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// notSilent checks that no two due times in a row are without a run, a named skip or an alarm.
+func (w *witness) notSilent(is *verdict.State, v *verdict.Verdict) {
+	if w.Shelf.Is() != lifetest.Well {
+		if v.Level == view.Good {
+			w.Errorf("the catalog's disk is %s, and it says %q", w.Shelf.Is(), v.Says)
+		}
+		return
+	}
+	for _, j := range is.Jobs {
+		runs, err := w.Shelf.Runs(w.Context(), catalog.RunsQuery{Job: j.Name, Limit: 1, Due: is.Now})
+		w.Must(err)
+		since := lifetest.Began
+		if len(runs) > 0 {
+			since = runs[0].Scheduled
+		}
+		if j.Last != nil { // deferred work that was resumed
+			since = later(since, j.Last.StartedAt)
+		}
+		skips := j.Skips(since, is.Now.Add(-time.Minute))
+		if skips.Times < 2 || j.Paused {
+			continue
+		}
+		if v.Level != view.Bad && !named(v, j.Name) {
+			w.Errorf("%s was due %d times since %s, and nothing says so: %q", j.Name, skips.Times, skips.First, all(v))
+		}
+	}
+}
+
+// named reports whether a verdict says of a job that it has not run.
+func named(v *verdict.Verdict, job string) bool {
+	return slices.ContainsFunc(all(v), func(s string) bool {
+		return strings.Contains(s, job+" was due ") || strings.Contains(s, job) && strings.Contains(s, " not run yet") || strings.Contains(s, job+" is paused")
+	})
+}
+
+// all returns everything that is said.
+func all(v *verdict.Verdict) (all []string) {
+	all = append(all, v.Word, v.Says.String())
+	for _, m := range v.More {
+		all = append(all, m.String())
+	}
+	return append(all, notesOf(v)...)
+}
+
+func notesOf(v *verdict.Verdict) (all []string) {
+	for _, n := range v.Notes {
+		all = append(all, n.Says.String())
+	}
+	return all
+}
+
+var times = regexp.MustCompile(`^(\d+) times since `)
+
+// accounted checks, when all is well again, that each due time of the life has a run or is in a named skip.
+func (w *witness) accounted() {
+	w.Heal()
+	w.Pass(3 * time.Hour)
+	for _, j := range w.Jobs {
+		runs, err := w.Shelf.Runs(w.Context(), catalog.RunsQuery{Job: j.Name, Limit: 10_000, Due: w.Clock.Now(), Bare: true})
+		w.Must(err)
+		if len(runs) == 0 { // it was not due, but when nobody was there
+			continue
+		}
+		has, named := map[time.Time]bool{}, 0
+		for _, r := range runs {
+			if r.State != catalog.Skipped {
+				has[r.Scheduled] = true
+				continue
+			}
+			if r.Error == "" {
+				w.Errorf("%s, due at %s, was skipped without a reason", j.Name, r.Scheduled)
+			}
+			n := 1
+			if m := times.FindStringSubmatch(r.Error); m != nil {
+				n, err = strconv.Atoi(m[1])
+				w.Must(err)
+			}
+			named += n
+		}
+		first, last := runs[0].Scheduled, runs[0].Scheduled
+		for at := range has {
+			if at.Before(first) {
+				first = at
+			}
+			last = later(last, at)
+		}
+		due := j.Skips(first.Add(-time.Second), last.Add(time.Second))
+		if w.Shifted() { // some times came twice, and of others nobody knows
+			continue
+		}
+		if due.Times != len(has)+named {
+			w.Errorf("%s was due %d times from %s to %s: %d have runs, and %d were skipped by name", j.Name, due.Times, first, last, len(has), named)
+		}
 	}
 }
 
 // TestSayings: what is said of random histories is what happens then. A verdict that is good is followed by a
-// run that works, and one that is bad by none; two readers agree; and a daemon that is gone is missed within
-// a minute.
+// run that works, and one that is bad by none; all readers agree; a daemon that is gone is missed within
+// a minute; and each due time has a run, a named skip or an alarm.
 func TestSayings(t *testing.T) {
-	histories := 50
+	histories, events := 50, 7
 	if os.Getenv("HEADROOM_SOAK") == "1" {
-		histories = 2000
+		histories, events = 2000, 12
 	}
+	var mu sync.Mutex
+	moved, lived := map[string]int{}, 0
+	t.Cleanup(func() {
+		for _, name := range lifetest.Moves() {
+			if moved[name] == 0 && lived == histories {
+				t.Errorf("no history has: %s", name)
+			}
+		}
+	})
 	for seed := range uint64(histories) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			l := newLife(t, seed)
-			for range 12 {
-				l.happen()
-				l.pass(time.Minute) // what happened is known by then
-				l.holds()
+			t.Parallel()
+			w := newWitness(t, seed)
+			defer func() {
 				if t.Failed() {
-					for _, line := range l.said {
-						t.Log(line)
-					}
-					return
+					w.Tell()
 				}
+			}()
+			for range events {
+				w.Happen()
+				w.Pass(time.Minute) // what happened is known by then
+				w.holds()
+				if t.Failed() {
+					break
+				}
+			}
+			if !t.Failed() {
+				w.accounted()
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			lived++
+			for name, n := range w.Moved {
+				moved[name] += n
 			}
 		})
 	}

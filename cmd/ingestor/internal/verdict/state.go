@@ -26,6 +26,7 @@ import (
 type State struct {
 	Now    time.Time
 	MaxAge time.Duration // an older chart is stale; zero: none is
+	Typed  string        // flags that a person adds to the commands that are named: how this program was started
 	Book   *quota.Book
 	Jobs   []*Job
 
@@ -66,6 +67,7 @@ type Options struct {
 	Writes bool
 	// Folders are those whose disks must not be full.
 	Folders []string
+	Typed   string // see [State]
 }
 
 // Reader reads the facts. It is safe for concurrent use.
@@ -87,38 +89,63 @@ func NewReader(o *Options) *Reader {
 
 // Read reads the facts. What it cannot read stays in the state as an error.
 func (r *Reader) Read(ctx context.Context, src *view.Sources) *State {
-	s := &State{Now: r.Clock.Now(), MaxAge: r.MaxAge, Book: src.Ledger.Book()}
+	s := &State{Now: r.Clock.Now(), MaxAge: r.MaxAge, Typed: r.Typed, Book: src.Ledger.Book()}
+	var stuck, unkept error
 	var trying sync.WaitGroup
-	trying.Go(func() { s.Stuck, s.Unkept = r.Try(ctx, src) })
-	for _, j := range src.Jobs {
-		s.Jobs = append(s.Jobs, s.newJob(j))
-	}
+	trying.Go(func() { stuck, unkept = r.Try(ctx, src) })
+	s.price(src)
 	if src.Counting != nil {
 		s.Counts = src.Counting.State()
 	}
-	s.Outage = r.Within(ctx, func(ctx context.Context) (err error) {
+	s.Outage = r.part(ctx, s, func(ctx context.Context, s *State) (err error) {
 		s.Pools, err = src.Ledger.View().Usage(ctx, "", "")
 		return err
 	})
 	if src.Catalog != nil {
-		s.Unread = r.Within(ctx, func(ctx context.Context) error { return r.readCatalog(ctx, src, s) })
+		s.Unread = r.part(ctx, s, func(ctx context.Context, s *State) error { return r.readCatalog(ctx, src, s) })
 	}
 	if src.Fleet != nil {
-		s.Unseen = r.Within(ctx, func(ctx context.Context) error {
+		s.Unseen = r.part(ctx, s, func(ctx context.Context, s *State) error {
 			is, err := src.Fleet.Status(ctx)
 			if err == nil {
 				s.Fleet = &is
-				s.pause()
 			}
 			return err
 		})
+	}
+	if s.Fleet != nil {
+		s.pause()
 	}
 	if s.Outage != nil {
 		s.addPoolsOfJobs()
 	}
 	s.measure(r.Folders)
 	trying.Wait()
+	s.Stuck, s.Unkept = cmp.Or(stuck, s.stuck()), unkept
 	return s
+}
+
+// price makes the jobs anew, of which nothing else is known.
+func (s *State) price(src *view.Sources) {
+	s.Jobs = nil
+	for _, j := range src.Jobs {
+		s.Jobs = append(s.Jobs, s.newJob(j))
+	}
+}
+
+// part reads a part of the state, into a copy: a disk may answer when nobody waits any more.
+func (r *Reader) part(ctx context.Context, s *State, read func(context.Context, *State) error) error {
+	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
+	defer cancel()
+	part, done := *s, make(chan error, 1)
+	go func() { done <- read(ctx, &part) }()
+	select {
+	case err := <-done:
+		*s = part
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // pause takes the next start from the jobs that a person paused.
@@ -143,6 +170,7 @@ func (r *Reader) readCatalog(ctx context.Context, src *view.Sources, s *State) e
 		return fmt.Errorf("read the feeds: %w", err)
 	}
 	s.Feeds = view.Feeds(feeds, src.Jobs, s.Now, s.MaxAge)
+	s.price(src) // those of before are not changed: see part
 	for _, j := range s.Jobs {
 		if err := j.read(ctx, r, src, s); err != nil {
 			return err
@@ -160,13 +188,11 @@ func (r *Reader) Try(ctx context.Context, src *view.Sources) (ledger, catalog er
 	if !r.Writes {
 		return nil, nil
 	}
-	soon, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
 	var both sync.WaitGroup
-	both.Go(func() { ledger = r.ledger.made(soon, r, src.Ledger, src.Ledger.Ready) })
+	both.Go(func() { ledger = r.charge(ctx, src.Ledger) })
 	if src.Catalog != nil {
 		both.Go(func() {
-			catalog = r.catalog.made(soon, r, src.Catalog, func(ctx context.Context) error {
+			catalog = r.catalog.made(ctx, r, src.Catalog, func(ctx context.Context) error {
 				now := r.Clock.Now().UTC().Format(time.RFC3339)
 				return Change(ctx, src.Catalog, "probe", func(string) (string, bool) { return now, true })
 			})
@@ -174,6 +200,11 @@ func (r *Reader) Try(ctx context.Context, src *view.Sources) (ledger, catalog er
 	}
 	both.Wait()
 	return ledger, catalog
+}
+
+// charge tries to write the ledger, unless that was done a moment ago.
+func (r *Reader) charge(ctx context.Context, l *quota.Ledger) error {
+	return r.ledger.made(ctx, r, l, l.Ready)
 }
 
 // What was found by writing holds for so long, and nobody waits longer than patience for it.
@@ -191,43 +222,52 @@ var errSlow = errors.New("it has not answered within 1.5 s")
 type attempt struct {
 	mu    sync.Mutex
 	of    any
-	at    time.Time // when it ended
+	at    time.Time // when it began
 	err   error
 	under chan struct{} // closed when the one under way ends; nil if none is
 }
 
-// made returns what was found a moment ago, or what is found now.
-func (a *attempt) made(ctx context.Context, r *Reader, of any, try func(context.Context) error) error {
-	a.mu.Lock()
-	holds := writesEvery
-	if a.err != nil {
-		holds = triesEvery
-	}
-	if a.of == of && r.Clock.Now().Sub(a.at).Abs() < holds {
-		defer a.mu.Unlock()
-		return a.err
-	}
-	under := a.under
-	if under == nil {
-		under = make(chan struct{})
-		a.under = under
-		go func() {
-			err := r.Within(context.WithoutCancel(ctx), try)
-			a.mu.Lock()
-			a.of, a.at, a.err, a.under = of, r.Clock.Now(), err, nil
-			a.mu.Unlock()
-			close(under)
-		}()
-	}
-	a.mu.Unlock()
-	select {
-	case <-under:
+// made returns what was found a moment ago, or what is found now. What an attempt found that others began is not
+// believed if it failed: it may have waited for a disk that answers again.
+func (a *attempt) made(ctx context.Context, r *Reader, of any, try func(context.Context) error) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, min(patience, r.Timeout))
+	defer cancel()
+	for mine := false; !mine; {
 		a.mu.Lock()
-		defer a.mu.Unlock()
-		return a.err
-	case <-ctx.Done():
-		return errSlow
+		holds := writesEvery
+		if a.err != nil {
+			holds = triesEvery
+		}
+		if a.of == of && r.Clock.Now().Sub(a.at).Abs() < holds {
+			defer a.mu.Unlock()
+			return a.err
+		}
+		if mine = a.under == nil; mine {
+			a.under = make(chan struct{})
+			go a.make(ctx, r, of, try)
+		}
+		under := a.under
+		a.mu.Unlock()
+		select {
+		case <-under:
+			a.mu.Lock()
+			err = a.err
+			a.mu.Unlock()
+		case <-ctx.Done():
+			return errSlow
+		}
+		mine = mine || err == nil
 	}
+	return err
+}
+
+func (a *attempt) make(ctx context.Context, r *Reader, of any, try func(context.Context) error) {
+	at := r.Clock.Now() // what a disk found that answers an hour later is old
+	err := r.Within(context.WithoutCancel(ctx), try)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	close(a.under)
+	a.of, a.at, a.err, a.under = of, at, err, nil
 }
 
 // Believe adds why a command that only reads was given a copy: the ledger or the catalog cannot be written. That the

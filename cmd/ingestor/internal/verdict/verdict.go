@@ -71,6 +71,13 @@ func (s *State) Verdict() *Verdict {
 	if v.Level == good && slices.ContainsFunc(v.Notes, func(n Note) bool { return n.Level == bad }) {
 		v.Level = warn
 	}
+	v.Says = v.Says.Typed(s.Typed)
+	for i := range v.More {
+		v.More[i] = v.More[i].Typed(s.Typed)
+	}
+	for i := range v.Notes {
+		v.Notes[i].Says = v.Notes[i].Says.Typed(s.Typed)
+	}
 	return &v
 }
 

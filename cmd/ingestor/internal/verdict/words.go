@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -58,6 +59,15 @@ func (s Sentence) text(relative bool) string {
 		}
 	}
 	return b.String()
+}
+
+// Typed returns the sentence with these flags behind the command that it names, unless that has some.
+func (s Sentence) Typed(flags string) Sentence {
+	_, command, names := strings.Cut(s.Still(), ": ingestor ")
+	if !names || flags == "" || strings.Contains(command, " --ledger ") || strings.Contains(command, " --config ") {
+		return s
+	}
+	return append(slices.Clip(s), Part{Text: flags})
 }
 
 // Moment returns a time as people read it at the time of the page.

@@ -63,6 +63,8 @@ type Options struct {
 	MaxAge time.Duration
 	// Folders are those whose disks must not be full.
 	Folders []string
+	// Typed are the flags of commands to type: see [verdict.State].
+	Typed string
 	// TrustedProxies are the proxies whose header on the client's address counts,
 	// X-Forwarded-For. The host is always that of the request, which a proxy must pass on.
 	// Empty trusts none.
@@ -131,7 +133,7 @@ func New(src Sources, o *Options) (*Server, error) {
 	s.o.Tracer, s.o.MaxAge, s.o.Share = cmp.Or[Tracer](s.o.Tracer, untraced{}), cmp.Or(s.o.MaxAge, DefaultMaxAge), cmp.Or(s.o.Share, time.Second)
 	most := cmp.Or(s.o.Connections, DefaultConnections)
 	s.crowd = guard.NewCrowd(most, cmp.Or(s.o.ConnectionsPerClient, max(most/4, 1)), s.trusts, s.door.Closed)
-	s.facts = verdict.NewReader(&verdict.Options{Clock: s.o.Clock, MaxAge: s.o.MaxAge, Timeout: s.o.Timeouts.Query, Writes: true, Folders: s.o.Folders})
+	s.facts = verdict.NewReader(&verdict.Options{Clock: s.o.Clock, MaxAge: s.o.MaxAge, Timeout: s.o.Timeouts.Query, Writes: true, Folders: s.o.Folders, Typed: s.o.Typed})
 	s.board = pages.New(func() view.Sources { return s.current().Sources }, &pages.Options{
 		Clock: s.o.Clock, Log: s.o.Log, Facts: s.facts, Searching: s.searching, Operated: s.operated,
 	})
@@ -152,7 +154,7 @@ func New(src Sources, o *Options) (*Server, error) {
 func NewProbes(l *quota.Ledger, o *Options) *Server {
 	s := newServer(o)
 	s.alone = true
-	s.facts = verdict.NewReader(&verdict.Options{Clock: s.o.Clock, Timeout: readyWithin, Writes: true, Folders: s.o.Folders})
+	s.facts = verdict.NewReader(&verdict.Options{Clock: s.o.Clock, Timeout: readyWithin, Writes: true, Folders: s.o.Folders, Typed: s.o.Typed})
 	src := Sources{Sources: view.Sources{Ledger: l}}
 	s.sources.Store(&src)
 	s.o.Metrics.SetSources(src.Sources)

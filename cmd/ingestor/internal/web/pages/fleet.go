@@ -40,11 +40,11 @@ func (b *Board) Fleet(w http.ResponseWriter, r *http.Request) {
 		if r.Context().Err() == nil {
 			b.o.Log.Warn("show the fleet", "error", err)
 		}
-		p.Notes = verdict.OfFleet(nil, err)
+		p.Notes = verdict.OfFleet(nil, err, b.o.Facts.Typed)
 		b.show(w, r, http.StatusOK, "fleet", p)
 		return
 	}
-	p.Notes, p.Counts = fleetNotes(&is), fleetCounts(&is)
+	p.Notes, p.Counts = fleetNotes(&is, b.o.Facts.Typed), fleetCounts(&is)
 	if len(is.Daemons) > 0 {
 		p.Daemon = s.table("The daemons", true, view.DaemonTable(&is))
 	}
@@ -61,8 +61,8 @@ func (b *Board) Fleet(w http.ResponseWriter, r *http.Request) {
 }
 
 // fleetNotes says what needs attention, or that nothing does.
-func fleetNotes(is *fleet.Status) []note {
-	if all := verdict.OfFleet(is, nil); all != nil {
+func fleetNotes(is *fleet.Status, typed string) []note {
+	if all := verdict.OfFleet(is, nil, typed); all != nil {
 		return all
 	}
 	return []note{{Level: good, Says: say("A daemon leads, no job is paused, and the clocks agree")}}
