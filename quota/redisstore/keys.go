@@ -100,6 +100,7 @@ func poolsKey(tag string) string            { return tag + "pools" }
 func reasonsKey(tag string) string          { return tag + "reasons" }
 func membersKey(tag string) string          { return tag + "members" }
 func partitionsKey(tag string) string       { return tag + "partitions" }
+func probeKey(tag string) string            { return tag + "probe" } // see [quota.ReadyID]
 
 func leaseKey(prefix, name string) string {
 	return prefix + "{lease/" + strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D").Replace(name) + "}"

@@ -67,6 +67,9 @@ func TestMasterWithoutReplicas(t *testing.T) {
 			t.Fatalf("nobody hears the master: got %v, want an outage that says so", err)
 		}
 	}
+	if err := ledger(t, s, 100).Ready(bg); !errors.Is(err, quota.ErrOutage) || !strings.Contains(err.Error(), "NOREPLICAS") {
+		t.Errorf("nobody hears the master, and the ledger says that it takes writes: %v", err)
+	}
 	if n := used(t, s); n != 3 {
 		t.Errorf("%d used, want 3", n)
 	}

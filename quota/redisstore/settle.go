@@ -23,6 +23,11 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (q
 		return quota.Settlement{}, err
 	}
 	tag := s.tag(quota.Pool{Upstream: t.Upstream, Account: t.Account})
+	if t.ID == quota.ReadyID { // a server may answer and refuse all writes: its memory or its disk is full, or a replica is missing
+		if err := s.do(ctx, redis.NewStatusCmd(ctx, "set", probeKey(tag), "1", "ex", 60)); err != nil {
+			return quota.Settlement{}, err
+		}
+	}
 	key := receiptKey(tag, t.ID)
 	get := redis.NewStringCmd(ctx, "get", key)
 	err := s.do(ctx, get)

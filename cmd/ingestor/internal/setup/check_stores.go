@@ -148,8 +148,8 @@ func checkJournal(ctx context.Context, a *session.Session, f *findings, l *quota
 // strays reports units that another ledger was to be charged.
 func (f *findings) strays(units []quota.EntryCharge, flag string) {
 	for _, c := range units {
-		f.warn("journal", "%s of %s were admitted for a ledger that was at this address before, and are never charged to this one\n"+
-			"To count them here, if the upstream's console does not: ingestor quota adjust %[2]s %[3]d --reason TEXT%[4]s\nTo drop them: ingestor ledger fresh --reason TEXT%[4]s", verdict.Count(c.Units, "unit"), c.Pool, c.Units, flag)
+		f.warn("journal", "calls to %s were admitted for a ledger that was at this address before, and are never charged to this one: %s\n"+
+			"To count them here, if the upstream's console does not: ingestor quota adjust %[1]s %[3]d --reason TEXT%[4]s\nTo drop them: ingestor ledger fresh --reason TEXT%[4]s", c.Pool, verdict.Count(c.Units, "unit"), c.Units, flag)
 	}
 }
 

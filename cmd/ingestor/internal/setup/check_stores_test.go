@@ -13,7 +13,7 @@ func TestStrayUnitsNameTheCommandThatCountsThem(t *testing.T) {
 	var f findings
 	f.strays([]quota.EntryCharge{{Pool: quota.Pool{Upstream: "shop", Account: quota.DefaultAccount, Name: "units"}, Units: 3}}, " --ledger redis://h/0")
 	for _, want := range []string{
-		"3 units of shop/units were admitted", "\nTo count them here, if the upstream's console does not: ingestor quota adjust shop/units 3 --reason TEXT --ledger redis://h/0\n",
+		"calls to shop/units were admitted", "never charged to this one: 3 units", "\nTo count them here, if the upstream's console does not: ingestor quota adjust shop/units 3 --reason TEXT --ledger redis://h/0\n",
 		"\nTo drop them: ingestor ledger fresh --reason TEXT --ledger redis://h/0",
 	} {
 		if len(f.all) != 1 || !strings.Contains(f.all[0].About, want) {

@@ -97,7 +97,7 @@ func TestALedgerThatWasTakenAwaySaysWhatToDo(t *testing.T) {
 	s.Outage = &quota.OutageError{Op: "look", Err: &sqlitefile.MovedError{Path: "ledger.db", How: "was deleted"}}
 	s.Stuck = s.Outage
 	text := s.Verdict().Said().String()
-	for _, want := range []string{"The ledger's file was deleted while it was in use", "Stop all processes that use it, and start them again"} {
+	for _, want := range []string{"The ledger's file was deleted while it was in use", "Stop all processes that use it, and start them again", "ingestor check names their units afterwards"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("there is no %q in %q", want, text)
 		}

@@ -325,7 +325,10 @@ func (s *State) noCatalog() []Sentence {
 // unknown returns the verdict while the pools are not known, or cannot be charged.
 func (s *State) unknown(next *chance) Verdict {
 	v := Verdict{Level: bad, Word: "Not known", Says: Say("It is not known whether the next run, ", next.job.Name, " at ", s.Moment(next.at), ", can start"), More: []Sentence{s.Lost()}}
-	until := "Until the ledger answers"
+	until, afterwards := "Until the ledger answers", "charged afterwards"
+	if moved(s.Outage) != "" { // the new file is another ledger
+		afterwards = "ingestor check names their units afterwards"
+	}
 	var forgotten *quota.ForgottenError
 	switch {
 	case errors.As(s.Outage, &forgotten):
@@ -339,7 +342,7 @@ func (s *State) unknown(next *chance) Verdict {
 	calls := strings.Join(next.job.Methods, " and ")
 	if next.job.outage == quota.Admit && !errors.Is(s.Outage, quota.ErrStaleBook) && !sqlitefile.Unwritable(s.Stuck) { // its journal is beside it
 		v.Level = warn
-		v.More = append(v.More, Say(until, ", the calls of ", next.job.Name, " (", calls, ") are admitted within a small allowance, and charged afterwards"))
+		v.More = append(v.More, Say(until, ", the calls of ", next.job.Name, " (", calls, ") are admitted within a small allowance, and ", afterwards))
 	} else {
 		v.More = append(v.More, Say(until, ", the calls of ", next.job.Name, " (", calls, ") are refused. Fetched data stays"))
 	}
