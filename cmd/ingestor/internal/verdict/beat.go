@@ -109,6 +109,9 @@ func readBeats(text string) (all []Beat) {
 func (s *State) silence() []Sentence {
 	const remedy = "To start one: ingestor run"
 	if s.Fleet != nil {
+		if why := s.Fleet.Idle(); why != "" {
+			return []Sentence{Say("No daemon of the fleet works: ", why)}
+		}
 		if alive, _, _ := s.Fleet.Alive(); alive > 0 || len(s.Fleet.Daemons) == 0 {
 			return nil
 		}
