@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -204,6 +205,25 @@ func (f *Fleet) Status() string {
 	return f.status
 }
 
+// inserted notes whether the run of a job could be inserted. A full disk still takes beats.
+func (f *Fleet) inserted(j *ingest.Job, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if delete(f.vain, queue(j)); err != nil {
+		f.vain[queue(j)] = "cannot insert the run of " + j.Name + ": " + err.Error()
+	}
+}
+
+// shown returns the status for the table of daemons.
+func (f *Fleet) shown() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.status == Running && len(f.vain) > 0 {
+		return slices.Min(slices.Collect(maps.Values(f.vain)))
+	}
+	return f.status
+}
+
 func (f *Fleet) setStatus(s string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -238,7 +258,7 @@ func (f *Fleet) beat(ctx context.Context) (err error) {
 		names, settings = append(names, j.Name), append(settings, settingsOf(j))
 	}
 	host, _ := os.Hostname()
-	return f.clock.ask(ctx, sql("daemon_save"), f.id, host, os.Getpid(), f.o.Version, f.o.Revision(), f.Status(), f.clock.Skew().Microseconds(), names, f.spent.Load(), settings)
+	return f.clock.ask(ctx, sql("daemon_save"), f.id, host, os.Getpid(), f.o.Version, f.o.Revision(), f.shown(), f.clock.Skew().Microseconds(), names, f.spent.Load(), settings)
 }
 
 // hears notes whether the database answers.
@@ -338,6 +358,7 @@ func (f *Fleet) tick(ctx context.Context, j *ingest.Job, at time.Time) {
 	}
 	_ = f.persist(ctx, "insert the run of "+j.Name, func() error { // else it was told to stop
 		run, err := f.insert(ctx, j, ingest.Occasion{Scheduled: at}, start)
+		f.inserted(j, err)
 		if err == nil && run != 0 {
 			f.log.Debug("inserted a run", "job", j.Name, "scheduled", at, "run", run)
 		}

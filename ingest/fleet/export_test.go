@@ -64,3 +64,6 @@ func QuietLog(h slog.Handler, clock quota.Clock) *slog.Logger {
 
 // Beat says that this process is alive.
 func (f *Fleet) Beat(ctx context.Context) error { return f.beat(ctx) }
+
+// Statement returns one of the statements of this package.
+func Statement(name string) string { return sql(name) }

@@ -105,6 +105,7 @@ type Fleet struct {
 	beaten time.Time             // when it answered the last one
 	only   *ingest.Job           // of a process that makes one run
 	status string                // for the table of daemons
+	vain   map[string]string     // jobs whose runs cannot be inserted, and why
 	client *river.Client[pgx.Tx] // works the queues, from start to halt
 	broken time.Time             // until when no call is made; see errBroken
 	stale  chan struct{}         // closed when the price book is too old
@@ -172,7 +173,7 @@ func New(c *pgcatalog.Catalog, k *Clock, r *ingest.Runner, jobs []*ingest.Job, o
 	f := &Fleet{
 		id:      fmt.Sprintf("%s-%d-%s", cleanHost(host), os.Getpid(), strconv.FormatInt(machine().UnixMicro(), 36)),
 		catalog: c, pool: c.Pool(), clock: k, log: cmp.Or(o.Log, slog.Default()), o: *o, runner: r, jobs: jobs, since: k.Now(),
-		tending: &terse{clock: k}, status: Running, stale: make(chan struct{}), change: make(chan struct{}),
+		tending: &terse{clock: k}, status: Running, vain: map[string]string{}, stale: make(chan struct{}), change: make(chan struct{}),
 	}
 	if f.o.Revision == nil {
 		f.o.Revision = func() int64 { return 0 }

@@ -109,6 +109,19 @@ func (s *Status) Alive() (n int, leader bool, skew time.Duration) {
 	return n, leader, skew
 }
 
+// Idle says why none of the daemons that are alive works, or nothing if one does or none is alive.
+func (s *Status) Idle() (why string) {
+	for i := range s.Daemons {
+		if d := &s.Daemons[i]; d.Alive() {
+			if d.State == Running || d.State == stopping {
+				return ""
+			}
+			why = d.State
+		}
+	}
+	return why
+}
+
 // Finding is something of a fleet that a person should know.
 type Finding struct {
 	Bad  bool   `json:"bad"` // work stops; else it may
@@ -146,7 +159,7 @@ func (s *Status) Judge() {
 		case !d.Alive():
 			silent = append(silent, fmt.Sprintf("%s for %s", d.ID, d.Silent.Truncate(time.Second)))
 		case d.State != Running && d.State != stopping:
-			find(false, "%s does no work: %s", d.ID, d.State)
+			find(s.Idle() != "", "%s does no work: %s", d.ID, d.State)
 		}
 	}
 	if n := len(silent); n > 0 {

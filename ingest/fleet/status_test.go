@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/fleet"
 	"github.com/headroom-quota/headroom/quota/pgstore/testing/pgtest"
 )
@@ -139,4 +140,34 @@ func TestALockIsNamed(t *testing.T) {
 		return len(locks) == 1 && locks[0].Table == "" && strings.Contains(locks[0].Query, "forgotten") && strings.HasPrefix(locks[0].String(), "Rows that daemons need have been locked for ")
 	})
 	r.must(forgot.Rollback(t.Context()))
+}
+
+// TestAFullDiskIsSaid: beats still find room in the database, and no run does.
+func TestAFullDiskIsSaid(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 100, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "0 0 1 1 *", Regions: []string{"US"}, Pages: 1}})
+	c := r.catalog()
+	for _, statement := range []string{
+		"CREATE FUNCTION headroom_fleet.full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'No space left on device' USING ERRCODE = 'disk_full'; END $$",
+		"CREATE TRIGGER full_disk BEFORE INSERT ON headroom_fleet.runs EXECUTE FUNCTION headroom_fleet.full_disk()",
+	} {
+		_, err := c.Pool().Exec(t.Context(), statement)
+		r.must(err)
+	}
+	f := r.fleet(c, fleet.Options{Timing: fleet.Timing{Beat: 500 * time.Millisecond}})
+	r.background(f.Run)
+	board, err := fleet.NewBoard(c)
+	r.must(err)
+	r.background(func(ctx context.Context) error { f.Tick(ctx, r.job("charts"), time.Now()); return nil })
+	said := func() (bad bool) {
+		s, err := board.Status(t.Context())
+		for _, found := range s.Findings {
+			bad = bad || found.Bad && strings.Contains(found.Text, "does no work: cannot insert the run of charts") && strings.Contains(found.Text, "No space left on device")
+		}
+		return err == nil && bad
+	}
+	r.eventually("the status says it", said)
+	_, err = c.Pool().Exec(t.Context(), "DROP TRIGGER full_disk ON headroom_fleet.runs")
+	r.must(err)
+	r.eventually("it is over", func() bool { return !said() })
 }

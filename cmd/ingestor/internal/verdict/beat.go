@@ -152,6 +152,9 @@ func (s *State) stuck() error {
 // silence says which daemon is gone whose work nobody does, and what to do; nil if none is.
 func (s *State) silence() []Sentence {
 	if s.Fleet != nil {
+		if why := s.Fleet.Idle(); why != "" {
+			return []Sentence{Say("No daemon of the fleet works: ", why)}
+		}
 		if alive, _, _ := s.Fleet.Alive(); alive > 0 || len(s.Fleet.Daemons) == 0 {
 			return nil
 		}

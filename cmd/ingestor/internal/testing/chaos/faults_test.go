@@ -220,20 +220,23 @@ func (c *chaos) inject(all []fault) (last time.Time) {
 
 // restore does as a person does whose ledger has forgotten: it looks in the upstream's console
 // how many units were spent, and puts them back. A pool of which nothing was spent is accepted.
+// At last it accepts the ledger, which the catalog may not have taken yet: it may be down, too.
 func (c *chaos) restore() error {
+	const why = "Redis was flushed"
 	for _, pool := range []string{"units", "searches"} {
 		n := c.upstream.spent(pool, time.Minute)
-		adjust := func() error {
-			return c.daemons[0].operate("quota", "adjust", "youtube/"+pool, fmt.Sprint(max(n, 1)), "--reason", "Redis was flushed")
-		}
-		err := adjust()
-		for end := time.Now().Add(30 * time.Second); err != nil && time.Now().Before(end); { // Redis may be slow on a busy machine
-			time.Sleep(time.Second)
-			err = adjust()
-		}
-		if err != nil {
+		if err := c.operate("quota", "adjust", "youtube/"+pool, fmt.Sprint(max(n, 1)), "--reason", why); err != nil {
 			return err
 		}
 	}
-	return nil
+	return c.operate("ledger", "fresh", "--reason", why)
+}
+
+// operate runs a command until it succeeds: a server may be slow on a busy machine, or down.
+func (c *chaos) operate(args ...string) (err error) {
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Second) {
+		if err = c.daemons[0].operate(args...); err == nil || time.Now().After(end) {
+			return err
+		}
+	}
 }
