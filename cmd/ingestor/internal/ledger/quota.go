@@ -54,7 +54,7 @@ func showQuota(ctx context.Context, a *session.Session, l *quota.Ledger) error {
 func printQuota(a *session.Session, whose string, is *verdict.Standing) error {
 	return a.Print(is, func(s *console.Sheet) {
 		s.Line("%s", s.In(console.Faint, "ledger "+whose))
-		quotaTable(s, is.Pools)
+		quotaTable(s, is.Pools, a.Loaded.Typed())
 		if v := is.Verdict; v != nil {
 			s.Line("")
 			s.Line("%s", s.In(console.Inks[v.Level], v.String()))
@@ -88,7 +88,7 @@ func readUsage(ctx context.Context, a *session.Session, l *quota.Ledger) ([]quot
 	return all, err
 }
 
-func quotaTable(s *console.Sheet, pools []view.Pool) {
+func quotaTable(s *console.Sheet, pools []view.Pool, typed string) {
 	switch {
 	case s.Width == 0:
 		writeWindows(s, pools, true)
@@ -106,7 +106,7 @@ func quotaTable(s *console.Sheet, pools []view.Pool) {
 		}
 		if p.Blocked != nil {
 			s.Line("\n%s", s.In(console.Bad, p.Pool+" "+view.Shut(p.BlockedBy)+" until "+console.Stamp(*p.Blocked)+" ("+console.Span(p.Blocked.Sub(p.LedgerAt))+"): "+console.Plain(p.Reason)))
-			s.Line("The block ends by itself. To end it now: ingestor quota unblock %s", p.Pool)
+			s.Line("The block ends by itself. To end it now: ingestor quota unblock %s%s", p.Pool, typed)
 		}
 	}
 }

@@ -22,11 +22,11 @@ import (
 
 // quota returns the state of the pools, and the verdict of the first page.
 func (s *Server) quota(r *http.Request) (any, error) {
-	all, err := s.current().Ledger.View().Usage(r.Context(), "", "")
-	if err != nil {
-		return nil, err
+	is := s.standing(r.Context())
+	if is.Outage != nil {
+		return nil, is.Outage
 	}
-	return verdict.Standing{Pools: view.Pools(all), Verdict: s.standing(r.Context()).Verdict().Said()}, nil
+	return verdict.Standing{Pools: view.Pools(is.Pools), Verdict: is.Verdict().Said()}, nil
 }
 
 func (s *Server) regions(r *http.Request) (any, error) {

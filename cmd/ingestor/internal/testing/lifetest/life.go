@@ -339,3 +339,6 @@ func (l *Life) Heal() {
 
 // Shifted reports whether the clock was set.
 func (l *Life) Shifted() bool { return l.shifted }
+
+// Upstream is the address of the simulated upstream.
+func (l *Life) Upstream() string { return "http://" + l.address }
