@@ -362,6 +362,37 @@ func (v *voices) parse(who, command string) {
 	}
 }
 
+// TestTheRemedyWorks: of a ledger that was deleted in use, the first page says what to do, and it removes the fault.
+func TestTheRemedyWorks(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	v := newVoices(t, 1, lifetest.Alone)
+	v.Pass(time.Hour)
+	v.Delete()
+	v.Pass(time.Minute)
+	says := func() string {
+		_, body := v.ask("/")
+		return plainText(body)
+	}
+	if text := says(); !strings.Contains(text, "The ledger's file was deleted while it was in use") || !strings.Contains(text, "Stop all processes that use it, and start them again") {
+		t.Fatal(text)
+	}
+	v.Restart()
+	v.Pass(time.Minute)
+	m := regexp.MustCompile(`then run: (ingestor quota adjust .*?ingestor\.yaml)`).FindStringSubmatch(says())
+	if m == nil {
+		t.Fatal(says())
+	}
+	if r := v.command(shellWords(m[1])[1:]...); r.code != console.ExitDone {
+		t.Fatalf("%s: %d %s%s", m[1], r.code, r.stdout, r.stderr)
+	}
+	v.Pass(time.Minute)
+	if is, _ := surfaces["the first page"](v); is.word == "Not known" || is.level == "bad" {
+		t.Errorf("after %s it says %+v", m[1], is)
+	}
+	v.agree()
+}
+
 // shellWords splits a command as a shell does, with what a person writes for its placeholders.
 func shellWords(command string) (args []string) {
 	for _, a := range regexp.MustCompile(`(?:'[^']*'|"[^"]*"|[^\s'"])+`).FindAllString(command, -1) {
