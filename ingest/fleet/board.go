@@ -53,8 +53,8 @@ type Daemon struct {
 // Alive is how long a daemon may be silent.
 const Alive = 15 * time.Second
 
-// Alive reports whether the daemon was seen a moment ago. The clock of the database may have been set back since.
-func (d *Daemon) Alive() bool { return d.Silent.Abs() < Alive }
+// Alive reports whether the daemon was seen a moment ago.
+func (d *Daemon) Alive() bool { return d.Silent < Alive }
 
 // Daemons returns the daemons that were seen in the last day and did not end by themselves,
 // the oldest first.

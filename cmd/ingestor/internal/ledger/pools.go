@@ -196,7 +196,7 @@ func tellPool(ctx context.Context, a *session.Session, l *quota.Ledger, pool quo
 		return fmt.Errorf("the ledger does not show %s", pool)
 	}
 	views := view.Pools(all)
-	return a.Print(views, func(s *console.Sheet) { quotaTable(s, views) })
+	return a.Print(views, func(s *console.Sheet) { quotaTable(s, views, a.Loaded.Typed()) })
 }
 
 // acceptAdjusted accepts a ledger whose pools a person has corrected, so that other processes of

@@ -57,7 +57,7 @@ func printQuota(a *session.Session, whose string, is *verdict.Standing) error {
 	err := a.Print(is, func(s *console.Sheet) {
 		s.Line("%s", s.In(console.Faint, "ledger "+whose))
 		if len(is.Pools) > 0 {
-			quotaTable(s, is.Pools)
+			quotaTable(s, is.Pools, a.Loaded.Typed())
 		}
 		for _, lost := range is.Lost {
 			s.Line("%s", s.In(console.Bad, lost.Pool+" is not known: the ledger has forgotten what was spent since "+console.Stamp(lost.Since)+"."))
@@ -99,7 +99,7 @@ func readUsage(ctx context.Context, a *session.Session, l *quota.Ledger) ([]quot
 	return all, err
 }
 
-func quotaTable(s *console.Sheet, pools []view.Pool) {
+func quotaTable(s *console.Sheet, pools []view.Pool, typed string) {
 	switch {
 	case s.Width == 0:
 		writeWindows(s, pools, true)
@@ -117,7 +117,7 @@ func quotaTable(s *console.Sheet, pools []view.Pool) {
 		}
 		if p.Blocked != nil {
 			s.Line("\n%s", s.In(console.Bad, p.Pool+" "+view.Shut(p.BlockedBy)+" until "+console.Stamp(*p.Blocked)+" ("+console.Span(p.Blocked.Sub(p.LedgerAt))+"): "+console.Plain(p.Reason)))
-			s.Line("The block ends by itself. To end it now: ingestor quota unblock %s", p.Pool)
+			s.Line("The block ends by itself. To end it now: ingestor quota unblock %s%s", p.Pool, typed)
 		}
 	}
 }

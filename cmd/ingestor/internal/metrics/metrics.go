@@ -173,7 +173,11 @@ func (s state) Collect(to chan<- prometheus.Metric) {
 	var all sync.WaitGroup
 	for name, source := range sources {
 		all.Go(func() {
-			found, err := source.read(ctx, src)
+			var found readings
+			err := verdict.Within(ctx, func() (func(), error) { // a disk may answer when nobody waits any more
+				read, err := source.read(ctx, src)
+				return func() { found = read }, err
+			})
 			up := 1.0
 			if err != nil {
 				s.o.Log.Warn("metrics: the "+name+" cannot be read", "error", err)

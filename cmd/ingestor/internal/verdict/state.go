@@ -137,12 +137,28 @@ func (s *State) price(src *view.Sources) {
 func (r *Reader) part(ctx context.Context, s *State, read func(context.Context, *State) error) error {
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
-	part, done := *s, make(chan error, 1)
-	go func() { done <- read(ctx, &part) }()
+	part := *s
+	return Within(ctx, func() (func(), error) {
+		err := read(ctx, &part)
+		return func() { *s = part }, err
+	})
+}
+
+// Within calls a function that may never return, and then what it returns, unless the context has ended before.
+func Within(ctx context.Context, ask func() (use func(), err error)) error {
+	type answer struct {
+		use func()
+		err error
+	}
+	got := make(chan answer, 1)
+	go func() {
+		use, err := ask()
+		got <- answer{use, err}
+	}()
 	select {
-	case err := <-done:
-		*s = part
-		return err
+	case a := <-got:
+		a.use()
+		return a.err
 	case <-ctx.Done():
 		return ctx.Err()
 	}

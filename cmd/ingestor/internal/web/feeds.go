@@ -18,18 +18,19 @@ import (
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/internal/pattern"
+	"github.com/headroom-quota/headroom/quota"
 )
 
 // quota returns the state of the pools, and the verdict of the first page.
 func (s *Server) quota(r *http.Request) (any, error) {
-	ledger := s.current().Ledger
-	all, err := ledger.View().Usage(r.Context(), "", "")
-	is, err := verdict.Stand(r.Context(), ledger, all, err)
+	is := s.standing(r.Context())
+	known := slices.DeleteFunc(slices.Clone(is.Pools), func(u quota.Usage) bool { return !verdict.Known(&u) })
+	told, err := verdict.Stand(r.Context(), s.current().Ledger, known, is.Outage)
 	if err != nil {
 		return nil, err
 	}
-	is.Verdict = s.standing(r.Context()).Verdict().Said()
-	return is, nil
+	told.Verdict = is.Verdict().Said()
+	return told, nil
 }
 
 func (s *Server) regions(r *http.Request) (any, error) {

@@ -146,7 +146,7 @@ func (l *Life) openLedger() {
 	l.Store = &Store{Store: file}
 	costs, err := book.Parse("test", []byte(Book), &book.Options{Builtins: headroom.ReadBuiltin})
 	l.Must(err)
-	l.Ledger, err = quota.New(costs, l.Store, &quota.Options{Clock: l.Clock, Journal: beside, Flag: " --ledger sqlite:" + l.Path("ledger.db")})
+	l.Ledger, err = quota.New(costs, l.Store, &quota.Options{Clock: l.Clock, Journal: beside, Flag: " --config " + l.Path("ingestor.yaml")})
 	l.Must(err)
 	log := slog.New(slog.DiscardHandler)
 	client, err := youtubetest.Client(l.Ledger, l.address, log)
@@ -315,8 +315,8 @@ func (l *Life) ran() bool {
 	return len(runs) > 0
 }
 
-// remove removes the ledger, as a person may while it is in use.
-func (l *Life) remove() {
+// Delete removes the ledger, as a person may while it is in use.
+func (l *Life) Delete() {
 	for _, name := range []string{"ledger.db", "ledger.db-wal", "ledger.db-shm"} {
 		if err := os.Remove(l.Path(name)); err != nil && !os.IsNotExist(err) {
 			l.Fatal(err)
@@ -339,3 +339,6 @@ func (l *Life) Heal() {
 
 // Shifted reports whether the clock was set.
 func (l *Life) Shifted() bool { return l.shifted }
+
+// Upstream is the address of the simulated upstream.
+func (l *Life) Upstream() string { return "http://" + l.address }

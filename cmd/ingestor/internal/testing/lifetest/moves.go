@@ -85,14 +85,14 @@ var moves = []move{
 		return "", err
 	})},
 	{"the ledger is deleted", 1, func(l *Life) (string, bool) {
-		l.remove()
+		l.Delete()
 		return "", true
 	}},
 	{"the ledger is replaced by the copy", 1, func(l *Life) (string, bool) {
 		if l.backup == "" {
 			return "", false
 		}
-		l.remove()
+		l.Delete()
 		text, err := os.ReadFile(l.backup)
 		if err == nil {
 			err = os.WriteFile(l.Path("ledger.db"), text, 0o600)
@@ -158,6 +158,9 @@ func (l *Life) fail(f youtubesim.Fault) (string, bool) {
 }
 
 func (l *Life) shift(sign int) (string, bool) {
+	if sign < 0 && l.Kind == Fleet { // it is the clock of the database, by which a daemon of a time to come is alive
+		return "", false
+	}
 	by := time.Duration(sign) * []time.Duration{3 * time.Minute, time.Hour, 5 * time.Hour}[l.Rand.IntN(3)]
 	l.Clock.Set(l.Clock.Now().Add(by))
 	l.shifted = true
