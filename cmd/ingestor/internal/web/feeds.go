@@ -24,6 +24,9 @@ import (
 // quota returns the state of the pools, and the verdict of the first page.
 func (s *Server) quota(r *http.Request) (any, error) {
 	is := s.standing(r.Context())
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
 	known := slices.DeleteFunc(slices.Clone(is.Pools), func(u quota.Usage) bool { return !verdict.Known(&u) })
 	told, err := verdict.Stand(r.Context(), s.current().Ledger, known, is.Outage)
 	if err != nil {

@@ -112,7 +112,7 @@ var moves = []move{
 		l.upstream = ""
 		return "", true
 	}},
-	{"a job is paused", 2, func(l *Life) (string, bool) {
+	{"a job is paused", 6, func(l *Life) (string, bool) {
 		job := l.Jobs[l.Rand.IntN(len(l.Jobs))].Name
 		if l.Kind != Fleet || l.Paused(job) {
 			return "", false
@@ -120,7 +120,7 @@ var moves = []move{
 		l.pauses = append(l.pauses, fleet.Pause{Account: quota.DefaultAccount, Job: job})
 		return job, true
 	}},
-	{"the jobs are resumed", 1, func(l *Life) (string, bool) {
+	{"the jobs are resumed", 12, func(l *Life) (string, bool) {
 		some := len(l.pauses) > 0
 		l.pauses = nil
 		return "", some
