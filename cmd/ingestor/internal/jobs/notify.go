@@ -26,7 +26,7 @@ const (
 // watcher returns what tells people of the ledger and the jobs, by the settings in force.
 func watcher(a *session.Session, once bool, inForce func() *works) *notify.Watcher {
 	first := inForce()
-	facts := first.settings.Facts(first.clock, true)
+	facts := first.settings.Facts(first.clock)
 	return notify.New(first.catalog, func() notify.Inputs {
 		w := inForce()
 		src := w.sources()

@@ -123,7 +123,7 @@ func (m metricsFile) write(w *works) error {
 	}
 	measured := metrics.New(&metrics.Options{Log: w.log})
 	measured.SetSources(w.sources())
-	measured.Judge(w.settings.Facts(w.clock, false))
+	measured.Judge(w.settings.Facts(w.clock))
 	return measured.WriteFile(string(m))
 }
 

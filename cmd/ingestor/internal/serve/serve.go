@@ -111,7 +111,7 @@ func serveAPI(a *session.Session, cmd *cobra.Command) (err error) {
 			return session.UnopenedDatabase(err)
 		}
 	}
-	facts := s.Facts(clock, true)
+	facts := s.Facts(clock)
 	noting := func(s *settings.Settings, src *web.Sources) {
 		inForce.Store(&notify.Inputs{Targets: s.Notify, Sources: &src.Sources, Facts: facts})
 	}

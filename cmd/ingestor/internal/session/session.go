@@ -253,7 +253,7 @@ func (a *Session) Verdict(ctx context.Context, s *settings.Settings, l *quota.Le
 		}
 		src.Fleet = board
 	}
-	is := s.Facts(a.Clock, false).Read(ctx, &src)
+	is := s.Facts(a.Clock).Read(ctx, &src)
 	is.Believe(a.denied["ledger"], a.denied["catalog"])
 	return is.Verdict().Said(), nil
 }

@@ -122,10 +122,9 @@ func (s *Settings) configFlag() string {
 	return " --config " + shell.Quote(s.File)
 }
 
-// Facts returns what reads the facts that a verdict judges, for commands and servers. Servers and daemons also try
-// whether what they need can be written.
-func (s *Settings) Facts(clock quota.Clock, writes bool) *verdict.Reader {
-	return verdict.NewReader(&verdict.Options{Clock: clock, MaxAge: s.MaxAge, Writes: writes, Folders: s.Folders(), Typed: s.Typed()})
+// Facts returns what reads the facts that a verdict judges. Each command and each server says it by the same.
+func (s *Settings) Facts(clock quota.Clock) *verdict.Reader {
+	return verdict.NewReader(&verdict.Options{Clock: clock, MaxAge: s.MaxAge, Writes: true, Folders: s.Folders(), Typed: s.Typed()})
 }
 
 // MakeState makes our own folder for a file that is to be in it, and no other one.
