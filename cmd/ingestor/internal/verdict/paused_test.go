@@ -36,7 +36,7 @@ func TestAPausedJobIsNoNextRun(t *testing.T) {
 		return verdict.NewReader(&verdict.Options{Clock: l.Clock}).Read(t.Context(), &src).Verdict()
 	}
 	all := func(v *verdict.Verdict) string { return v.Said().String() + " " + strings.Join(notesOf(v), " ") }
-	if v := read(unit("trending")); !strings.HasPrefix(v.Says.String(), "The next run, often at 20:20") {
+	if v := read(unit("trending")); !strings.HasPrefix(v.Says.String(), "The next run, often at 20:30") {
 		t.Errorf("%s", all(v))
 	}
 	if v := read(unit("often")); !strings.HasPrefix(v.Says.String(), "The next run, trending at 20:15") {
@@ -50,7 +50,7 @@ func TestAPausedJobIsNoNextRun(t *testing.T) {
 	l.Pass(time.Hour) // both have run
 	l.Alive = false
 	l.Pass(4 * time.Hour)
-	if v := read(unit("trending")); !strings.Contains(all(v), "12 times") || strings.Contains(all(v), "trending was due") {
+	if v := read(unit("trending")); !strings.Contains(all(v), "8 times") || strings.Contains(all(v), "trending was due") {
 		t.Errorf("%s", all(v))
 	}
 	if err := l.Ledger.BlockUntilReset(t.Context(), quota.Pool{Upstream: "youtube", Account: quota.DefaultAccount, Name: "units"}, "maintenance"); err != nil {

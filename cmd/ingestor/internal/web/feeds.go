@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -23,8 +24,8 @@ import (
 // quota returns the state of the pools, and the verdict of the first page.
 func (s *Server) quota(r *http.Request) (any, error) {
 	is := s.standing(r.Context())
-	if is.Outage != nil {
-		return nil, is.Outage
+	if err := cmp.Or(r.Context().Err(), is.Outage); err != nil {
+		return nil, err
 	}
 	return verdict.Standing{Pools: view.Pools(is.Pools), Verdict: is.Verdict().Said()}, nil
 }
