@@ -104,7 +104,8 @@ func (v *voices) command(args ...string) result {
 	if err != nil {
 		fmt.Fprintln(&stderr, err)
 	}
-	for line := range strings.Lines(stdout.String() + stderr.String()) {
+	inJSON := strings.NewReplacer(`\n`, "\n", "\",\n", "\n", "\"\n", "\n")
+	for line := range strings.Lines(inJSON.Replace(stdout.String()) + stderr.String()) {
 		v.said[strings.TrimRight(line, "\n")] = strings.Join(args[:1], " ")
 	}
 	return result{console.ExitCode(err), stdout.String(), stderr.String()}

@@ -22,16 +22,16 @@ func TestAJobThatIsAlwaysDueIsMissed(t *testing.T) {
 	if err := verdict.Change(t.Context(), l.Shelf, "daemons", func(string) (string, bool) { return "[]", true }); err != nil {
 		t.Fatal(err)
 	}
-	l.Pass(21 * time.Minute)
+	l.Pass(31 * time.Minute)
 	if text := said(); strings.Contains(text, "often was due") {
 		t.Errorf("a run is 1 minute late: %s", text)
 	}
-	l.Pass(19*time.Minute + 30*time.Second)
-	if text := said(); !strings.Contains(text, "often was due at 21:30 UTC and has not run") {
-		t.Errorf("at 21:40:30: %s", text)
+	l.Pass(29*time.Minute + 30*time.Second)
+	if text := said(); !strings.Contains(text, "often was due 2 times since 21:30 UTC (30 min ago) and has not run") {
+		t.Errorf("at 22:00:30: %s", text)
 	}
 	l.Pass(5 * time.Hour)
-	if text := said(); !strings.Contains(text, "often was due 11 times since 21:30 UTC yesterday (5 h 10 min ago) and has not run. Check that ingestor run, or its timer, is up") {
-		t.Errorf("at 02:40:30: %s", text)
+	if text := said(); !strings.Contains(text, "often was due 12 times since 21:30 UTC yesterday (5 h 30 min ago) and has not run. Check that ingestor run, or its timer, is up") {
+		t.Errorf("at 03:00:30: %s", text)
 	}
 }

@@ -260,7 +260,7 @@ func (a *attempt) made(ctx context.Context, r *Reader, of any, try func(context.
 		}
 		if mine = a.under == nil; mine {
 			a.under = make(chan struct{})
-			go a.make(ctx, r, of, try)
+			go a.make(ctx, r, r.Clock.Now(), of, try)
 		}
 		under := a.under
 		a.mu.Unlock()
@@ -277,8 +277,8 @@ func (a *attempt) made(ctx context.Context, r *Reader, of any, try func(context.
 	return err
 }
 
-func (a *attempt) make(ctx context.Context, r *Reader, of any, try func(context.Context) error) {
-	at := r.Clock.Now() // what a disk found that answers an hour later is old
+// make makes an attempt that began at a time. What a disk found that answers an hour later is old.
+func (a *attempt) make(ctx context.Context, r *Reader, at time.Time, of any, try func(context.Context) error) {
 	err := r.Within(context.WithoutCancel(ctx), try)
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -336,7 +336,10 @@ func (s *State) unknown(next *chance) Verdict {
 	case errors.Is(s.Outage, quota.ErrStaleBook), moved(s.Outage) != "":
 		until = "Until the server is restarted"
 	case s.Outage == nil:
-		until, v.Word, v.about = "Until it can", "Stopped", next
+		until = "Until it can"
+	}
+	if s.Outage == nil || moved(s.Outage) != "" {
+		v.Word, v.about = "Stopped", next
 		v.Says = Say("The next run, ", next.job.Name, " at ", s.Moment(next.at), ", cannot be charged")
 	}
 	calls := strings.Join(next.job.Methods, " and ")

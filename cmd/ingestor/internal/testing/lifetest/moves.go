@@ -161,7 +161,7 @@ func (l *Life) shift(sign int) (string, bool) {
 	if sign < 0 && l.Kind == Fleet { // it is the clock of the database, by which a daemon of a time to come is alive
 		return "", false
 	}
-	by := time.Duration(sign) * []time.Duration{3 * time.Minute, time.Hour, 5 * time.Hour}[l.Rand.IntN(3)]
+	by := time.Duration(sign) * ([]time.Duration{3 * time.Minute, time.Hour, 5 * time.Hour}[l.Rand.IntN(3)] + 7*time.Second) // so that no instant comes twice
 	l.Clock.Set(l.Clock.Now().Add(by))
 	l.shifted = true
 	return by.String(), true
