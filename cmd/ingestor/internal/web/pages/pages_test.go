@@ -267,8 +267,10 @@ func TestOneForgottenPool(t *testing.T) {
 	r.Run("trending")
 	r.Store.Lost.Store(&quota.ForgottenError{Pool: quota.Pool{Upstream: "youtube", Account: "default", Name: "searches"}, Born: viewtest.Noon.Add(-time.Hour)})
 	_, text := r.page("/")
-	for _, want := range []string{"Available in part", "The next run, trending at 20:15 UTC (in 15 min), can start", "4 of 9,500",
-		"The ledger has forgotten what was spent of youtube/searches since 19:00 UTC (1 h ago). Look up today's usage", "ingestor quota adjust youtube/searches UNITS --reason TEXT"} {
+	for _, want := range []string{
+		"Available in part", "The next run, trending at 20:15 UTC (in 15 min), can start", "4 of 9,500",
+		"The ledger has forgotten what was spent of youtube/searches since 19:00 UTC (1 h ago). Look up today's usage", "ingestor quota adjust youtube/searches UNITS --reason TEXT",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q:\n%s", want, text)
 		}
