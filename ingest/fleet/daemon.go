@@ -193,6 +193,7 @@ func (f *Fleet) Reload(_ context.Context, r *ingest.Runner, jobs []*ingest.Job, 
 	defer f.mu.Unlock()
 	f.runner, f.jobs, f.since, f.status = r, jobs, f.clock.Now(), Running
 	f.stale = make(chan struct{})
+	clear(f.vain) // the job may be gone
 	close(f.change)
 	f.change = make(chan struct{})
 	return nil
