@@ -77,16 +77,13 @@ func most(c *Charge) int64 {
 func (p *prices) finish(made *price, account accountKey) error {
 	made.keyed = p.keyedOf(account, made.charges)
 	made.slots = slotOf(made.charges) != nil
+	made.dearest = make([]int64, len(made.charges))
 	for i := range made.charges {
 		c := &made.charges[i]
 		if _, learned := p.learned[[2]string{c.Pool.Upstream, c.Pool.Name}]; learned {
 			made.learns = true
 		}
-		dearest := p.dearest[[2]string{c.Pool.Upstream, c.Pool.Name}]
-		if dearest == varies {
-			dearest = most(c) / 2
-		}
-		made.dearest = append(made.dearest, dearest)
+		made.dearest[i] = p.dearest[[2]string{c.Pool.Upstream, c.Pool.Name}]
 		if made.depends[c.Pool.Name] != nil && (made.keyed == nil || made.keyed[i] == nil) {
 			c.Units = min(c.Units, most(c))
 		}

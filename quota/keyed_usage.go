@@ -49,7 +49,7 @@ func (l *Ledger) keyUsage(ctx context.Context, p *prices, k *keyed, look func(Ch
 		return nil, err
 	}
 	charges, reported, _ := l.adoptLimits(ctx, p, charges, "", noProbes)
-	states, err := l.store.Look(ctx, charges)
+	charges, states, lost, err := l.look(ctx, charges)
 	if err != nil {
 		return nil, err
 	}
@@ -69,6 +69,9 @@ func (l *Ledger) keyUsage(ctx context.Context, p *prices, k *keyed, look func(Ch
 		return []Usage{look(k.any, states[0], nil)}, nil
 	}
 	slices.SortStableFunc(all, func(a, b Usage) int { return cmp.Compare(b.share(), a.share()) })
+	if len(lost) > 0 {
+		return all, lost[0]
+	}
 	return all, nil
 }
 

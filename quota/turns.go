@@ -21,7 +21,8 @@ import (
 //
 // While nobody waits, no call looks at a line. A process learns that others wait if a call of its own is
 // refused, or a pool has less left than an eighth or than its dearest method costs: then it looks in the
-// background, once a second at most.
+// background, once a second at most. Of a call of several pools, the store says only what one of them has
+// left: it looks each ten seconds if another one may lack units.
 
 const (
 	// turnsFresh is how old what is known of a line may be if a call is held back by it.
@@ -33,8 +34,9 @@ const (
 	// turnsPatience is for how long a question for a line may take. After that, calls do without it for turnsOff.
 	turnsPatience = 250 * time.Millisecond
 	turnsOff      = 2 * time.Second
-	// peekEvery is how often a process looks whether others wait.
-	peekEvery = time.Second
+	// peekEvery is how often a process looks whether others wait, and peekRarely if that is less likely.
+	peekEvery  = time.Second
+	peekRarely = 10 * time.Second
 	// nearlyUsed is which part of its limit a pool has left that is nearly used up: an eighth.
 	nearlyUsed = 8
 	// mostTaken bounds the calls that are remembered until they are settled.
@@ -345,13 +347,24 @@ func (t *turns) settled(l *Ledger, of Token, units Units) {
 // for units of it.
 func (l *Ledger) peek(c *Call, p *price, v *Verdict) {
 	t := &l.turns
-	if !t.can() || v.Blocked || v.Impossible || v.Allowed && v.Remaining >= max(v.Limit/nearlyUsed, p.dearestOf(v.Pool.Name)) {
+	if !t.can() || v.Blocked || v.Impossible {
+		return
+	}
+	every, here, elsewhere := peekEvery, int64(0), int64(0)
+	if v.Allowed {
+		here, elsewhere = p.dearestIn(v.Pool.Name)
+	}
+	switch {
+	case !v.Allowed, v.Remaining < max(v.Limit/nearlyUsed, here):
+	case v.Remaining < elsewhere: // the verdict does not say what the other pools have left, but it is no less
+		every = peekRarely
+	default:
 		return
 	}
 	of, now := accountKey{upstream: v.Pool.Upstream, account: v.Pool.Account}, SystemClock{}.Now()
 	t.mu.Lock()
 	last, looked := t.peeked[of]
-	if t.lines[of] != nil || looked && now.Sub(last).Abs() < peekEvery {
+	if t.lines[of] != nil || looked && now.Sub(last).Abs() < every {
 		t.mu.Unlock()
 		return
 	}
@@ -373,14 +386,20 @@ func (l *Ledger) peek(c *Call, p *price, v *Verdict) {
 	}()
 }
 
-// dearestOf returns what the dearest call takes of a pool that this one charges.
-func (p *price) dearestOf(pool string) int64 {
+// dearestIn returns what the dearest call takes of a pool, and of the others that this one charges, too.
+func (p *price) dearestIn(pool string) (here, elsewhere int64) {
 	for i := range min(len(p.dearest), len(p.charges)) {
+		units := p.dearest[i]
+		if units == varies {
+			units = most(&p.charges[i]) / 2
+		}
 		if p.charges[i].Pool.Name == pool {
-			return p.dearest[i]
+			here = units
+		} else {
+			elsewhere = max(elsewhere, units)
 		}
 	}
-	return 0
+	return here, elsewhere
 }
 
 // varies stands for a price that depends on the call.
@@ -390,13 +409,15 @@ const varies = window.MaxUnits
 func dearestOf(b *Book) map[[2]string]int64 {
 	all := make(map[[2]string]int64)
 	for _, u := range b.Upstreams {
-		for _, m := range u.Methods {
-			for pool, units := range m.Charges {
-				if m.Prices[pool] != nil {
-					units = varies
+		for _, methods := range [...]map[string]*book.Method{u.Methods, u.Default} {
+			for _, m := range methods {
+				for pool, units := range m.Charges {
+					if m.Prices[pool] != nil {
+						units = varies
+					}
+					of := [2]string{u.Name, pool}
+					all[of] = max(all[of], units)
 				}
-				of := [2]string{u.Name, pool}
-				all[of] = max(all[of], units)
 			}
 		}
 	}

@@ -23,8 +23,10 @@ const fairBook = `
 revision: 1
 upstreams:
   api:
-    pools: {units: {quota: 60000, windows: [{per: 1m, precision: 1s}]}}
+    pools: {units: {quota: 60000, windows: [{per: 1m, precision: 1s}]}, requests: {quota: 1000, windows: [{per: 1m, precision: 1s}]}}
     methods:
+      get.two: {charge: {requests: 1, units: 300}}
+      huge.two: {charge: {requests: 1, units: 30000}}
       get: {pool: units, cost: 300}
       heavy: {pool: units, cost: 6000}
       huge: {pool: units, cost: 30000}
@@ -119,6 +121,11 @@ func use(t *testing.T, flows []*flow, length time.Duration) (most int64) {
 // A call that costs half of the limit gets its units beside light ones of another process, of which none was ever
 // refused, because they take 0.6 of the limit.
 func TestAHeavyCallIsNotPassedByLightOnes(t *testing.T) {
+	t.Run("one pool", func(t *testing.T) { heavyBesideLight(t, "huge", "get") })
+	t.Run("two pools", func(t *testing.T) { heavyBesideLight(t, "huge.two", "get.two") }) // of which the other has the fewest units left
+}
+
+func heavyBesideLight(t *testing.T, huge, get string) {
 	synctest.Test(t, func(t *testing.T) {
 		b, err := book.Parse("costs.yaml", []byte(fairBook), nil)
 		if err != nil {
@@ -137,7 +144,7 @@ func TestAHeavyCallIsNotPassedByLightOnes(t *testing.T) {
 		var calls sync.WaitGroup
 		calls.Go(func() {
 			for ctx.Err() == nil {
-				if _, err := light.Wait(ctx, quota.Call{Upstream: "api", Method: "get"}, time.Hour); err != nil && ctx.Err() == nil {
+				if _, err := light.Wait(ctx, quota.Call{Upstream: "api", Method: get}, time.Hour); err != nil && ctx.Err() == nil {
 					t.Error(err)
 				}
 				time.Sleep(500 * time.Millisecond)
@@ -145,7 +152,7 @@ func TestAHeavyCallIsNotPassedByLightOnes(t *testing.T) {
 		})
 		time.Sleep(2 * time.Minute)
 		began := time.Now()
-		_, err = heavy.Wait(ctx, quota.Call{Upstream: "api", Method: "huge"}, time.Hour)
+		_, err = heavy.Wait(ctx, quota.Call{Upstream: "api", Method: huge}, time.Hour)
 		if took := time.Since(began); err != nil || took > 2*time.Minute { // a minute in its share, alone
 			t.Errorf("it waited %s: %v", took, err)
 		}

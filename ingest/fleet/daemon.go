@@ -7,10 +7,12 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/headroom-quota/headroom/ingest"
 )
@@ -206,11 +208,12 @@ func (f *Fleet) Status() string {
 	return f.status
 }
 
-// inserted notes whether the run of a job could be inserted. A full disk still takes beats.
+// inserted notes whether the run of a job could be inserted. A database without room for it still takes beats.
 func (f *Fleet) inserted(j *ingest.Job, err error) {
+	lacks, is := errors.AsType[*pgconn.PgError](err)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if delete(f.vain, queue(j)); err != nil {
+	if delete(f.vain, queue(j)); is && strings.HasPrefix(lacks.Code, "53") {
 		f.vain[queue(j)] = "cannot insert the run of " + j.Name + ": " + err.Error()
 	}
 }
@@ -308,7 +311,9 @@ func (f *Fleet) ticks(ctx context.Context, j *ingest.Job, known *sync.Map, since
 			last = since
 		}
 		now := f.clock.Now()
-		f.tick(ctx, j, j.Missed(last, now))
+		if f.tick(ctx, j, j.Missed(last, now)); ctx.Err() != nil {
+			return // a reload, after which it is still missed
+		}
 		next = j.Schedule().Next(now)
 	}
 	for {

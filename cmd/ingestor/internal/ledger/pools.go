@@ -192,6 +192,9 @@ func tellPool(ctx context.Context, a *session.Session, l *quota.Ledger, pool quo
 		return err
 	}
 	all = slices.DeleteFunc(all, func(u quota.Usage) bool { return u.Pool != pool })
+	if len(all) == 0 && err != nil {
+		return nil
+	}
 	if len(all) == 0 && pool.Key == "" {
 		return fmt.Errorf("the ledger does not show %s", pool)
 	}

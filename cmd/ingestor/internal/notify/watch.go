@@ -128,7 +128,7 @@ func (w *Watcher) Look(ctx context.Context) {
 		if !w.broken && ctx.Err() == nil {
 			w.o.Log.Error("the catalog cannot be written, so nobody is notified of anything else", "error", fault)
 		}
-		if w.broken || w.o.Once { // what is busy once says little
+		if w.broken { // what is busy once says little; a process that ends has its exit code, and the ping
 			w.tellAlone(ctx, &in, now, fault)
 		}
 		w.broken = true

@@ -266,8 +266,12 @@ func newServer(a *session.Session, s *settings.Settings, src web.Sources, measur
 	if err != nil {
 		return nil, console.Config(err)
 	}
+	typed := s.Typed()
+	if public { // a page that strangers read names no path of this machine
+		typed = ""
+	}
 	server, err := web.New(src, &web.Options{
-		Clock: a.Clock, Log: a.Log, Metrics: measured, Tracer: a.Traces, MaxAge: s.MaxAge, Folders: s.Folders(), Typed: s.Typed(),
+		Clock: a.Clock, Log: a.Log, Metrics: measured, Tracer: a.Traces, MaxAge: s.MaxAge, Folders: s.Folders(), Typed: typed,
 		TrustedProxies: proxies, AnyHost: public && len(s.Hosts) == 0 && len(proxies) == 0, Hosts: s.Hosts,
 		XRateLimit: s.XRateLimit, Refused: refused, Budgets: budgets, Connections: b.web,
 	})

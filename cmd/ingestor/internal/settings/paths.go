@@ -101,15 +101,18 @@ func (s *Settings) LedgerFlag() string {
 // Typed are the flags of any command that a message tells a person to type, so that it reads the same files.
 func (s *Settings) Typed() string {
 	flags := s.configFlag()
-	given := func(key string) bool { return s.Source(key) != FromFile && s.Source(key) != FromDefault }
-	if at, err := open.Parse(s.Ledger); err == nil && given("ledger") {
+	// A variable is mostly there for the next command, too, and a flag without its password would be in its way.
+	given := func(key, address string) bool {
+		return strings.HasPrefix(s.Source(key), "--") && open.Shown(address) == address
+	}
+	if at, err := open.Parse(s.Ledger); err == nil && given("ledger", s.Ledger) {
 		flags += at.Flag()
 	}
-	if s.Database == "" && given("catalog") {
+	if s.Database == "" && given("catalog", s.Catalog) {
 		flags += " --catalog " + shell.Quote(s.Catalog)
 	}
-	if s.Database != "" && given("database") {
-		flags += " --database " + shell.Quote(open.Shown(s.Database))
+	if s.Database != "" && given("database", s.Database) {
+		flags += " --database " + shell.Quote(s.Database)
 	}
 	return flags
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -21,6 +22,8 @@ type Beat struct {
 	Ended bool `json:"ended,omitempty"`
 	// Stuck says why it cannot write the ledger, or is empty.
 	Stuck string `json:"stuck,omitempty"`
+	// Shut says that nothing can be written beside the ledger.
+	Shut bool `json:"shut,omitempty"`
 }
 
 const (
@@ -73,9 +76,9 @@ func NewHeart(in Slates, of *quota.Ledger, o *Options) *Heart {
 
 // Beat notes that the daemon is alive.
 func (h *Heart) Beat(ctx context.Context) error {
-	h.me.Stuck = ""
+	h.me.Stuck, h.me.Shut = "", false
 	if err := h.facts.charge(ctx, h.of); err != nil {
-		h.me.Stuck = err.Error()
+		h.me.Stuck, h.me.Shut = err.Error(), sqlitefile.Unwritable(err)
 	}
 	h.me.At = h.facts.Clock.Now()
 	return h.me.note(ctx, h.in, true)
@@ -136,17 +139,31 @@ const remedyDaemon = "To start one: ingestor run"
 
 // unstarted reports whether nobody has ever been there who makes the runs.
 func (s *State) unstarted() bool {
-	return len(s.Daemons) == 0 && (s.Fleet == nil || len(s.Fleet.Daemons) == 0) && !s.ranSince(time.Time{})
+	return len(s.Daemons) == 0 && s.Unseen == nil && (s.Fleet == nil || len(s.Fleet.Daemons) == 0) && !s.ranSince(time.Time{})
 }
 
 // stuck returns what a daemon that is alive noted of the ledger: that it cannot be written.
 func (s *State) stuck() error {
 	for _, b := range s.Daemons {
-		if b.Stuck != "" && s.Now.Sub(b.At).Abs() <= silent {
-			return errors.New(b.Stuck)
+		if b.Stuck != "" && !b.Ended && s.Now.Sub(b.At).Abs() <= silent {
+			return &stuckError{b.Stuck, b.Shut}
 		}
 	}
 	return nil
+}
+
+// stuckError is what a daemon noted.
+type stuckError struct {
+	text string
+	shut bool // nothing can be written beside the ledger
+}
+
+func (e *stuckError) Error() string { return e.text }
+
+// unadmitted reports whether no call can be admitted: the journal is beside the ledger.
+func (s *State) unadmitted() bool {
+	noted, is := errors.AsType[*stuckError](s.Stuck)
+	return sqlitefile.Unwritable(s.Stuck) || is && noted.shut
 }
 
 // silence says which daemon is gone whose work nobody does, and what to do; nil if none is.
@@ -194,7 +211,7 @@ func (s *State) Gone() *Beat {
 // is no sign of one, and neither is a run of a time to come, from before the clock was set back.
 func (s *State) ranSince(t time.Time) bool {
 	return slices.ContainsFunc(s.Jobs, func(j *Job) bool {
-		return j.Last != nil && j.Last.Scheduled.After(t.Add(silent)) && !j.Last.Scheduled.After(s.Now)
+		return j.Timed.After(t.Add(silent)) && !j.Timed.After(s.Now)
 	})
 }
 

@@ -26,6 +26,7 @@ type Job struct {
 
 	Last    *catalog.RunRecord // nil if it never ran
 	Ended   *catalog.RunRecord // the last one that has ended, or nil
+	Timed   time.Time          // the last time of the schedule for which it ran, or zero
 	Cost    Cost
 	Next    time.Time          // when it is due
 	Resume  time.Time          // when deferred work resumes, or zero
@@ -151,6 +152,9 @@ func (j *Job) read(ctx context.Context, r *Reader, src *view.Sources, s *State) 
 		if j.Fresh, err = src.Runner.Freshness(ctx, j.Job); err != nil {
 			return err
 		}
+	}
+	if j.Timed, err = src.Runner.LastScheduled(ctx, j.Job); err != nil {
+		return err
 	}
 	first, due, err := src.Runner.Overdue(ctx, j.Job)
 	if due {

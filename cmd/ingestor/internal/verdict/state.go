@@ -97,15 +97,15 @@ func (r *Reader) Read(ctx context.Context, src *view.Sources) *State {
 	if src.Counting != nil {
 		s.Counts = src.Counting.State()
 	}
-	s.Outage = r.part(ctx, s, func(ctx context.Context, s *State) (err error) {
+	s.Outage = r.part(ctx, s, 2, func(ctx context.Context, s *State) (err error) {
 		s.Pools, err = src.Ledger.View().Usage(ctx, "", "")
 		return err
 	})
 	if src.Catalog != nil {
-		s.Unread = r.part(ctx, s, func(ctx context.Context, s *State) error { return r.readCatalog(ctx, src, s) })
+		s.Unread = r.part(ctx, s, 2, func(ctx context.Context, s *State) error { return r.readCatalog(ctx, src, s) })
 	}
 	if src.Fleet != nil {
-		s.Unseen = r.part(ctx, s, func(ctx context.Context, s *State) error {
+		s.Unseen = r.part(ctx, s, 1, func(ctx context.Context, s *State) error {
 			is, err := src.Fleet.Status(ctx)
 			if err == nil {
 				s.Fleet = &is
@@ -133,9 +133,14 @@ func (s *State) price(src *view.Sources) {
 	}
 }
 
-// part reads a part of the state, into a copy: a disk may answer when nobody waits any more.
-func (r *Reader) part(ctx context.Context, s *State, read func(context.Context, *State) error) error {
-	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
+// part reads a part of the state, into a copy: a disk may answer when nobody waits any more. It takes a share of the
+// time that is left, so that a ledger that hangs does not make a catalog look as if it did.
+func (r *Reader) part(ctx context.Context, s *State, share int, read func(context.Context, *State) error) error {
+	wait := r.Timeout
+	if end, bounded := ctx.Deadline(); bounded {
+		wait = min(wait, time.Until(end)/time.Duration(share))
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	part := *s
 	return Within(ctx, func() (func(), error) {
@@ -143,6 +148,9 @@ func (r *Reader) part(ctx context.Context, s *State, read func(context.Context, 
 		return func() { *s = part }, err
 	})
 }
+
+// parting is how long those are waited for who answer when their time is over: they know why.
+const parting = 250 * time.Millisecond
 
 // Within calls a function that may never return, and then what it returns, unless the context has ended before.
 func Within(ctx context.Context, ask func() (use func(), err error)) error {
@@ -160,6 +168,12 @@ func Within(ctx context.Context, ask func() (use func(), err error)) error {
 		a.use()
 		return a.err
 	case <-ctx.Done():
+	}
+	select {
+	case a := <-got:
+		a.use()
+		return a.err
+	case <-time.After(parting):
 		return ctx.Err()
 	}
 }

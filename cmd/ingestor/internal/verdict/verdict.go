@@ -66,6 +66,9 @@ func (s *State) Verdict() *Verdict {
 	}
 	if s.Outage != nil && (v.Pool == nil || !Known(v.Pool)) {
 		v.When = []Sentence{Say("Known again when the ledger answers")}
+		if errors.As(s.Outage, new(*quota.ForgottenError)) {
+			v.When = []Sentence{Say("Known again when the usage is put back")}
+		}
 	}
 	v.Notes = s.notes(&v)
 	if v.Level == good && slices.ContainsFunc(v.Notes, func(n Note) bool { return n.Level == bad }) {
@@ -90,6 +93,9 @@ func (s *State) judge(all []chance) Verdict {
 		}
 		if v.Level == good && (len(s.Disks) > 0 || s.Outage != nil) {
 			v.Level = warn // a note says why
+			if s.Outage != nil {
+				v.Word = "Available in part"
+			}
 		}
 		return v
 	}
@@ -221,11 +227,14 @@ func Stand(ctx context.Context, l *quota.Ledger, all []quota.Usage, err error) (
 	if !errors.As(err, new(*quota.ForgottenError)) {
 		return is, err
 	}
-	lost, err := l.View().Forgotten(ctx)
+	lost, failed := l.View().Forgotten(ctx)
+	if len(lost) == 0 {
+		return is, cmp.Or(failed, err)
+	}
 	for _, f := range lost {
 		is.Lost = append(is.Lost, LostPool{f.Pool.String(), f.Born.UTC(), f.Error()})
 	}
-	return is, err
+	return is, failed
 }
 
 // Said is a verdict for programs and terminals.
@@ -343,7 +352,7 @@ func (s *State) unknown(next *chance) Verdict {
 		v.Says = Say("The next run, ", next.job.Name, " at ", s.Moment(next.at), ", cannot be charged")
 	}
 	calls := strings.Join(next.job.Methods, " and ")
-	if next.job.outage == quota.Admit && !errors.Is(s.Outage, quota.ErrStaleBook) && !sqlitefile.Unwritable(s.Stuck) { // its journal is beside it
+	if next.job.outage == quota.Admit && !errors.Is(s.Outage, quota.ErrStaleBook) && !s.unadmitted() {
 		v.Level = warn
 		v.More = append(v.More, Say(until, ", the calls of ", next.job.Name, " (", calls, ") are admitted within a small allowance, and ", afterwards))
 	} else {
