@@ -9,7 +9,7 @@
 //	outermost                           within it           innermost
 //	http.Server        answer 30s       body 15s, header 5s
 //	  web              a question 5s    ledger 2s           + journal 1s
-//	    /readyz        2s               ledger 2s             so a locked file ends it
+//	    /readyz        2s               ledger 1s             then the catalog
 //	  pages            5s for each of   ledger 2s, then the catalog
 //	  metrics          5s               ledger 2s           then the catalog
 //	run                max_runtime      call_timeout 30s    ledger 2s + journal 1s
@@ -39,4 +39,12 @@ func Err(ctx context.Context) error {
 		return context.DeadlineExceeded
 	}
 	return nil
+}
+
+// Share returns a part of the time that a context has left, and at most so much.
+func Share(ctx context.Context, parts int, most time.Duration) time.Duration {
+	if at, ok := ctx.Deadline(); ok {
+		return min(most, time.Until(at)/time.Duration(parts))
+	}
+	return most
 }

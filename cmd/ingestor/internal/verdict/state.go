@@ -18,6 +18,7 @@ import (
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest/fleet"
+	"github.com/headroom-quota/headroom/internal/deadline"
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 )
@@ -136,11 +137,7 @@ func (s *State) price(src *view.Sources) {
 // part reads a part of the state, into a copy: a disk may answer when nobody waits any more. It takes a share of the
 // time that is left, so that a ledger that hangs does not make a catalog look as if it did.
 func (r *Reader) part(ctx context.Context, s *State, share int, read func(context.Context, *State) error) error {
-	wait := r.Timeout
-	if end, bounded := ctx.Deadline(); bounded {
-		wait = min(wait, time.Until(end)/time.Duration(share))
-	}
-	ctx, cancel := context.WithTimeout(ctx, wait)
+	ctx, cancel := context.WithTimeout(ctx, deadline.Share(ctx, share, r.Timeout))
 	defer cancel()
 	part := *s
 	return Within(ctx, func() (func(), error) {

@@ -87,7 +87,7 @@ func (r *rig) page(path string) (source, text string) {
 
 // comesBack matches each answer to the third question: an amount and a time, or that there is
 // nothing to come back.
-var comesBack = regexp.MustCompile(`^ ([^.]*? with at least [\d,]+ units? free )?(All )?[\d,]+ units? at \d\d:\d\d UTC|^ Nothing is used [^.]*?, and [\d,]+ units? are free|^ Known again when the ledger answers`)
+var comesBack = regexp.MustCompile(`^ ([^.]*? with at least [\d,]+ units? free )?(All )?[\d,]+ units? at \d\d:\d\d UTC|^ Nothing is used [^.]*?, and [\d,]+ units? are free|^ Known again when the (ledger answers|usage is put back)`)
 
 // reads fails unless a page says all of these.
 func (r *rig) reads(path string, want ...string) {
