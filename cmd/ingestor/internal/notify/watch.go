@@ -104,9 +104,8 @@ func (w *Watcher) Look(ctx context.Context) {
 	now := is.Now
 	f := find(is, in.Facts.Folders, shares)
 	w.confirm(f.facts)
-	w.alone.join(in.Facts.Folders)
-	if w.o.Once {
-		defer w.alone.leave()
+	if !w.o.Once { // one that ends soon has its exit code, and the ping
+		w.alone.join(in.Facts.Folders)
 	}
 	var mine []message
 	var lost []*message
@@ -126,9 +125,9 @@ func (w *Watcher) Look(ctx context.Context) {
 	})
 	if fault := cmp.Or(err, is.Unkept); fault != nil { // without anything to note, the slate is not written
 		if !w.broken && ctx.Err() == nil {
-			w.o.Log.Error("the catalog cannot be written, so nobody is notified of anything else", "error", fault)
+			w.o.Log.Error("the catalog cannot be written, so it cannot be noted who is to be notified", "error", fault)
 		}
-		if w.broken { // what is busy once says little; a process that ends has its exit code, and the ping
+		if w.broken { // what is busy once says little
 			w.tellAlone(ctx, &in, now, fault)
 		}
 		w.broken = true
