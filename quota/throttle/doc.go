@@ -43,6 +43,13 @@
 // with its key comes first. A refused request costs nothing of the limit that refused it.
 // While the store is down, RateLimit is missing.
 //
+// # Delays
+//
+// With [Options.Delay], a request above its limit waits for it, in place of a 429. Requests of one key
+// are admitted in the order in which they came. A request whose turn comes too late is refused at
+// once, and so is one for which there is no place: see [Options.Delayed]. A client that hangs up
+// is let go. A server notices that at once only if the request has no body, or a handler has read it.
+//
 // # Addresses of clients
 //
 // The address of a client is that of its connection. If the connection comes from one of

@@ -2,13 +2,16 @@ package throttle
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
 	"sync/atomic"
+	"time"
 
+	"github.com/headroom-quota/headroom/internal/places"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -41,6 +44,15 @@ type Options struct {
 	// without families.
 	Outage quota.Policy
 
+	// Delay is how long a request may wait until the limits admit it, in place of a 429. Those
+	// of one key are admitted in the order in which they came. Zero is not at all. It must end
+	// before the server's timeouts for requests and answers.
+	Delay time.Duration
+
+	// Delayed bounds how many requests wait at once; zero is 256. A key may have as many as it
+	// leaves free for other keys. A request beyond them does not wait.
+	Delayed int
+
 	// XRateLimit adds X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset (in
 	// seconds from now) of the limit with the least left, for clients that know no other
 	// headers.
@@ -59,7 +71,9 @@ type Throttle struct {
 	proxies proxies
 	bits    int // of an IPv6 address
 	outage  quota.Policy
-	x       bool // X-RateLimit-*
+	delay   time.Duration
+	waiting *places.Places[member] // nil if no request waits
+	x       bool                   // X-RateLimit-*
 	log     *slog.Logger
 	told    atomic.Pointer[told]
 	down    atomic.Bool // the store could not be reached, when it was last asked
@@ -79,6 +93,7 @@ func New(l *quota.Ledger, o *Options) (*Throttle, error) {
 		limits: make(map[string][]Limit),
 		bits:   cmp.Or(o.IPv6Bits, 64),
 		outage: cmp.Or(o.Outage, quota.Admit),
+		delay:  o.Delay,
 		x:      o.XRateLimit,
 		log:    o.Logger,
 	}
@@ -98,6 +113,10 @@ func (t *Throttle) set(o *Options) (err error) {
 		return quota.BadInput("IPv6Bits must be 1 to 128, not %d", t.bits)
 	case t.outage != quota.Admit && t.outage != quota.Refuse:
 		return quota.BadInput("outage %.40q is neither refuse nor admit", string(t.outage))
+	case t.delay < 0 || o.Delayed < 0:
+		return quota.BadInput("Delay and Delayed must not be negative")
+	case t.delay > 0:
+		t.waiting = places.New[member](int64(cmp.Or(o.Delayed, 256)))
 	}
 	if t.proxies, err = newProxies(o.TrustedProxies, o.ProxyHeader); err != nil {
 		return err
@@ -184,11 +203,12 @@ func (t *Throttle) admit(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	told, a := t.policies(), answer{header: w.Header(), x: t.x}
+	began := quota.SystemClock{}.Now()
 	for i := range limits {
 		l := &limits[i]
 		key := q.key(l.By)
 		policy := told.policy(l.Family, key)
-		granted, err := t.ledger.Reserve(r.Context(), quota.Call{Family: l.Family, Key: key, Units: l.Units})
+		granted, err := t.take(r.Context(), quota.Call{Family: l.Family, Key: key, Units: l.Units}, began)
 		refused, no := errors.AsType[*quota.RefusedError](err)
 		switch {
 		case err == nil:
@@ -209,6 +229,20 @@ func (t *Throttle) admit(w http.ResponseWriter, r *http.Request) bool {
 	}
 	a.write()
 	return true
+}
+
+// member is a key of a family.
+type member struct{ family, key string }
+
+// take takes the units of a request that came at some time. It waits for them, if the throttle
+// delays requests, they come back in time, and there is a place to wait.
+func (t *Throttle) take(ctx context.Context, c quota.Call, began time.Time) (*quota.Reservation, error) {
+	of := member{c.Family, c.Key}
+	if t.waiting == nil || !t.waiting.Take(of, 1, false) {
+		return t.ledger.Reserve(ctx, c)
+	}
+	defer t.waiting.Give(of, 1)
+	return t.ledger.Wait(ctx, c, t.delay-quota.SystemClock{}.Now().Sub(began))
 }
 
 // limitsFor returns the limits of a request, and notes its route.

@@ -65,7 +65,7 @@ var house = [][]string{
 	{"ingest/youtube/youtubesim", program + "testing/monitoringsim", "internal/testing/server"}, // upstreams: they know nothing of us
 	{program + "googlecount"}, // reads Google's own count, and knows no ledger
 	{"internal/redisclock", "internal/testing/redistest", "quota/pgstore/testing/pgtest", "internal/testing/childtest", "internal/testing/team"}, // for tests and simulations
-	{"internal/deadline", program + "collect", program + "signals", "internal/stretch", "internal/shell", "internal/pattern"},                    // signals: caught before large packages are set up
+	{"internal/deadline", "internal/places", program + "collect", program + "signals", "internal/stretch", "internal/shell", "internal/pattern"}, // signals: caught before large packages are set up
 	{"internal/testing/floors", "internal/testing/taken", "internal/testing/ways"},
 	{"internal/testing/guides"},
 }

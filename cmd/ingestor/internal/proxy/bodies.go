@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/metrics"
-	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/guard"
+	"github.com/headroom-quota/headroom/internal/places"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -114,7 +114,7 @@ type outgoing struct {
 
 	mu     sync.Mutex
 	closed bool
-	room   *guard.Shares[string]
+	room   *places.Places[string]
 	of     string // the token whose body it is
 	kept   int64  // bytes
 }

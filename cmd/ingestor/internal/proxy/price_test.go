@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/guard"
+	"github.com/headroom-quota/headroom/internal/places"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -120,8 +120,8 @@ func TestKeptBodiesAreBounded(t *testing.T) {
 		<-answer
 	}})
 	defer close(answer)
-	const places = 2 << 20 // a body of the test takes a quarter
-	r.handler.bodies = guard.NewShares[string](places)
+	const room = 2 << 20 // a body of the test takes a quarter
+	r.handler.bodies = places.New[string](room)
 	begin := func(token string) (end *io.PipeWriter, got chan int) { // sends half of a body
 		from, to := io.Pipe()
 		got = make(chan int, 1)
@@ -144,7 +144,7 @@ func TestKeptBodiesAreBounded(t *testing.T) {
 	for i, token := range []string{theToken, theToken, strings.Repeat("1", 32)} {
 		end, got := begin(token)
 		ends, answers = append(ends, end), append(answers, got)
-		until(t, "it is kept", func() bool { return r.handler.bodies.Free() < places-int64(i+1)*(500<<10) })
+		until(t, "it is kept", func() bool { return r.handler.bodies.Free() < room-int64(i+1)*(500<<10) })
 		if i != 1 {
 			continue
 		}
@@ -162,5 +162,5 @@ func TestKeptBodiesAreBounded(t *testing.T) {
 			t.Errorf("the others: %d", status)
 		}
 	}
-	until(t, "no body is kept, while all answers are open", func() bool { return r.handler.bodies.Free() == places })
+	until(t, "no body is kept, while all answers are open", func() bool { return r.handler.bodies.Free() == room })
 }

@@ -33,6 +33,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/record"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/refusals"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/guard"
+	"github.com/headroom-quota/headroom/internal/places"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/meter"
@@ -96,9 +97,9 @@ type Handler struct {
 	keysOf  map[string]bool            // upstreams whose calls keyed gives a key, or does not send
 	by      map[bool]http.RoundTripper // the two, wrapped
 	proxy   httputil.ReverseProxy
-	waiting *guard.Shares[string] // places to wait for units, by token
-	bodies  *guard.Shares[string] // bytes of bodies that are kept, by token
-	linger  time.Duration         // for which the rest of a refused request is read
+	waiting *places.Places[string] // places to wait for units, by token
+	bodies  *places.Places[string] // bytes of bodies that are kept, by token
+	linger  time.Duration          // for which the rest of a refused request is read
 	crowds
 	secrets secrets
 
@@ -107,9 +108,9 @@ type Handler struct {
 
 // New returns a proxy that spends from a ledger, for programs with these tokens.
 func New(ledger *quota.Ledger, tokens []*access.Token, o *Options) (*Handler, error) {
-	h := &Handler{ledger: ledger, set: *cmp.Or(o, &Options{}), bodies: guard.NewShares[string](mostKept), linger: headerTimeout}
+	h := &Handler{ledger: ledger, set: *cmp.Or(o, &Options{}), bodies: places.New[string](mostKept), linger: headerTimeout}
 	o = &h.set
-	h.waiting, o.Grace = guard.NewShares[string](int64(cmp.Or(o.Waiting, DefaultWaiting))), cmp.Or(o.Grace, DefaultGrace)
+	h.waiting, o.Grace = places.New[string](int64(cmp.Or(o.Waiting, DefaultWaiting))), cmp.Or(o.Grace, DefaultGrace)
 	if len(o.UploadKey) == 0 {
 		o.UploadKey = make([]byte, sha256.Size)
 		_, _ = rand.Read(o.UploadKey) // it never fails

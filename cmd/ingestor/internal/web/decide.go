@@ -63,7 +63,7 @@ func (s *Server) reserve(r *http.Request) (any, error) {
 	if bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("[")) {
 		return s.reserveAll(r, body)
 	}
-	return s.reserveOne(r.Context(), caller(r), body)
+	return s.reserveOne(r.Context(), caller(r), body, longestWait)
 }
 
 // maxCalls is the highest number of calls of one request.
@@ -81,7 +81,7 @@ func (s *Server) reserveAll(r *http.Request, body []byte) (any, error) {
 	}
 	answers := make([]any, len(calls))
 	for i, call := range calls {
-		granted, err := s.reserveOne(r.Context(), caller(r), call)
+		granted, err := s.reserveOne(r.Context(), caller(r), call, 0)
 		if hungUp := context.Cause(r.Context()); errors.Is(hungUp, context.Canceled) {
 			return nil, hungUp // the calls that are left are not made
 		}
@@ -96,13 +96,24 @@ func (s *Server) reserveAll(r *http.Request, body []byte) (any, error) {
 	return answers, nil
 }
 
-// reserveOne takes the units of the call that an object describes.
-func (s *Server) reserveOne(ctx context.Context, by *access.Token, object []byte) (*problem.Verdict, error) {
-	call, err := readCall(object)
+// longestWait is the longest time that a call may wait for its units. It must end before
+// [Timeouts.Request], because the server then takes the client for gone.
+const longestWait = 10 * time.Second
+
+// mostReserving is how many calls may wait for their units at once. A token may have as many of
+// these places as it leaves free for other tokens. A call beyond them does not wait.
+const mostReserving = 256
+
+// reserveOne takes the units of the call that an object describes, which may wait at most so long.
+func (s *Server) reserveOne(ctx context.Context, by *access.Token, object []byte, most time.Duration) (*problem.Verdict, error) {
+	call, wait, err := readCall(object)
 	if err != nil {
 		return nil, err
 	}
-	granted, err := s.decide(ctx, by, &call)
+	if wait > most {
+		return nil, problem.BadInput("a call of an array cannot wait; send it by itself")
+	}
+	granted, err := s.decide(ctx, by, &call, wait)
 	if err != nil {
 		err = problem.OfLedger(s.current().Ledger.Book(), err)
 		if p, ok := errors.AsType[*problem.Problem](err); ok && p.Verdict != nil {
@@ -115,32 +126,36 @@ func (s *Server) reserveOne(ctx context.Context, by *access.Token, object []byte
 	return v, nil
 }
 
-// decide takes the units of a call for the bearer of a token, whatever the protocol.
-func (s *Server) decide(ctx context.Context, by *access.Token, call *quota.Call) (*quota.Reservation, error) {
+// decide takes the units of a call for the bearer of a token, whatever the protocol. It may wait
+// for them.
+func (s *Server) decide(ctx context.Context, by *access.Token, call *quota.Call, wait time.Duration) (*quota.Reservation, error) {
 	if err := s.mayCall(by, call); err != nil {
 		return nil, err
 	}
-	ledger, units := s.current().Ledger, int64(0)
+	units := int64(0)
 	var b access.Budget
 	if call.Family == "" { // the limits of the caller's own clients are no spend
 		b = s.budget(ctx, by)
 	}
 	if b != nil {
-		units = expected(ledger.Book(), call)
+		units = expected(s.current().Ledger.Book(), call)
 		if err := b.Take(units); err != nil {
 			return nil, s.overBudget(err)
 		}
-		if call.ID != "" { // a caller that hangs up may ask for the grant again, which costs nothing then
+		if call.ID != "" && wait == 0 { // a caller that hangs up may ask for the grant again, which costs nothing then
 			var done context.CancelFunc
 			ctx, done = context.WithTimeout(context.WithoutCancel(ctx), s.o.Timeouts.Query)
 			defer done()
 		}
 	}
 	ended := s.o.Tracer.Reserve(ctx)
-	granted, err := ledger.Reserve(ctx, *call)
+	granted, err := s.take(ctx, by, call, wait)
 	ended(granted, err)
 	s.o.Refused.Add(by.Name(), err)
 	if b != nil {
+		if wait > 0 && err != nil && call.ID != "" && ctx.Err() != nil {
+			return nil, err // it may have been granted
+		}
 		if err == nil && !granted.Repeat {
 			for _, n := range granted.Charges() {
 				units -= n
@@ -149,6 +164,16 @@ func (s *Server) decide(ctx context.Context, by *access.Token, call *quota.Call)
 		b.Add(-units) // of a call that took nothing, all
 	}
 	return granted, err
+}
+
+// take takes the units of a call, which waits for them if its token has a place left.
+func (s *Server) take(ctx context.Context, by *access.Token, call *quota.Call, wait time.Duration) (*quota.Reservation, error) {
+	ledger := s.current().Ledger
+	if wait == 0 || !s.reserving.Take(by.Name(), 1, false) {
+		return ledger.Reserve(ctx, *call)
+	}
+	defer s.reserving.Give(by.Name(), 1)
+	return ledger.Wait(ctx, *call, wait)
 }
 
 func rightFor(call *quota.Call) access.Right {
@@ -235,7 +260,7 @@ func (s *seconds) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	if !(n >= 0 && n <= 366*24*3600) {
-		return problem.BadInput("retry_after must be the seconds to wait, from 0 to a year")
+		return problem.BadInput("the seconds to wait must be from 0 to a year")
 	}
 	*s = seconds(n * float64(time.Second))
 	return nil

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
@@ -237,10 +238,11 @@ type wanted struct {
 	charges      unitsByPool
 	id           *string
 	units        *int64
+	wait         seconds
 }
 
-// readCall parses the object that describes a call to reserve.
-func readCall(object []byte) (quota.Call, error) {
+// readCall parses the object that describes a call to reserve, and how long it may wait.
+func readCall(object []byte) (quota.Call, time.Duration, error) {
 	var w wanted
 	c := &w.call
 	err := readFields(object, []field{
@@ -257,6 +259,7 @@ func readCall(object []byte) (quota.Call, error) {
 		{"region", &c.Region},
 		{"id", &w.id},
 		{"outage", &w.outage},
+		{"wait", &w.wait},
 	})
 	if err == nil {
 		err = w.check()
@@ -264,7 +267,7 @@ func readCall(object []byte) (quota.Call, error) {
 	if err == nil {
 		err = w.complete()
 	}
-	return w.call, err
+	return w.call, time.Duration(w.wait), err
 }
 
 // check returns an error if fields contradict each other.
@@ -289,6 +292,8 @@ func (w *wanted) check() error {
 		return problem.BadInput("id is empty; leave it out, or send 1 to 128 printable bytes")
 	case w.id != nil && named[0] == "family":
 		return problem.BadInput("a family keeps no receipts, so a call with the same id would be charged again; leave the id out")
+	case time.Duration(w.wait) > longestWait:
+		return problem.BadInput("wait must be at most %d seconds", longestWait/time.Second)
 	}
 	return nil
 }

@@ -260,7 +260,7 @@ func (e envoy) take(ctx context.Context, costs *book.Book, d *book.Descriptor, k
 		v.Remaining++ // it was not taken
 		return v, err
 	}
-	granted, err := e.decide(ctx, by, call)
+	granted, err := e.decide(ctx, by, call, 0)
 	if err != nil {
 		return quota.Verdict{}, err
 	}

@@ -16,6 +16,9 @@ func (s *Server) Mux() *http.ServeMux { return s.mux() }
 // Current returns the sources.
 func (s *Server) Current() *Sources { return s.current() }
 
+// Reserving returns how many calls wait for their units.
+func (s *Server) Reserving() int64 { return mostReserving - s.reserving.Free() }
+
 // Waiting returns how many searches wait for their turn.
 func (s *Server) Waiting() int {
 	s.searches.mu.Lock()

@@ -71,7 +71,7 @@ func (s *Server) newLimits(book *quota.Book, set quota.LimitKeeper) (*limits, er
 		return nil, err
 	}
 	l := limits{routes: map[string]*throttle.Throttle{}}
-	o := throttle.Options{TrustedProxies: s.o.TrustedProxies, Logger: s.o.Log, XRateLimit: s.o.XRateLimit}
+	o := throttle.Options{TrustedProxies: s.o.TrustedProxies, Logger: s.o.Log, XRateLimit: s.o.XRateLimit, Delay: s.o.Delay, Delayed: 64}
 	for name := range names {
 		o.Limits = []throttle.Limit{{}}
 		if _, own := book.Families[ownLimit+name]; own {
