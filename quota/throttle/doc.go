@@ -46,9 +46,9 @@
 // # Delays
 //
 // With [Options.Delay], a request above its limit waits for it, in place of a 429. Requests of one key
-// are admitted in the order in which they came. A request whose turn comes too late is refused at
-// once, and so is one for which there is no place: see [Options.Delayed]. A client that hangs up
-// is let go. A server notices that at once only if the request has no body, or a handler has read it.
+// are admitted in the order in which they came. A request is refused as soon as it is known that its
+// turn comes too late. One for which there is no place does not wait: see [Options.Delayed]. A client
+// that hangs up is let go. A server notices that at once only if the request has no body, or a handler has read it.
 //
 // # Addresses of clients
 //
