@@ -79,8 +79,12 @@ func (h *heard) hear(r *report, now time.Time, limit int64) (send *heardWindow, 
 	w.enter(r)
 	at, until := w.at, w.until
 	w.report = *r
-	if !r.refills && !at.IsZero() { // resets of one window may differ by seconds
+	switch {
+	case at.IsZero():
+	case !r.refills && now.Sub(at) < w.per: // resets of one window may differ by seconds
 		w.at, w.until = at, until
+	default: // what was counted at another time may leave before the upstream's window ends
+		w.own, w.known = 0, 0
 	}
 	beside := r.used
 	if !r.refills {
@@ -353,6 +357,9 @@ func (h *heard) wrote(w *heardWindow, r *Request, own int64, now time.Time) {
 	used := r.Charges[0].Units
 	if w.at.Equal(r.At) {
 		w.known = max(w.known, used-own)
+	}
+	if now.Sub(r.At) >= w.per { // a process that was frozen has written late: the units have left again
+		return
 	}
 	if !w.recent(now) {
 		w.shown = 0

@@ -221,6 +221,26 @@ func TestReportsAreAMaximum(t *testing.T) {
 			h.clock.Advance(time.Minute)
 			h.hear(1, "core", 4890, time.Time{})
 		}, 110},
+		{"with a reset, after one without that was not written yet", func(h *hub) {
+			h.hear(0, "core", 4900, reset)
+			h.flush()
+			h.clock.Set(reset.Add(time.Minute))
+			h.hear(0, "core", 4990, time.Time{})
+			h.clock.Advance(time.Second)
+			h.hear(0, "core", 4900, h.clock.Now().Add(time.Hour))
+		}, 100},
+		{"of a window that is longer than ours", func(h *hub) {
+			h.hear(0, "core", 4900, noon.Add(24*time.Hour))
+			h.flush()
+			h.clock.Advance(2 * time.Hour)
+			h.hear(0, "core", 4890, noon.Add(24*time.Hour))
+		}, 110},
+		{"that were written late, by a process that was frozen", func(h *hub) {
+			h.hear(0, "core", 4900, noon.Add(24*time.Hour))
+			h.clock.Advance(2 * time.Hour)
+			h.flush()
+			h.hear(0, "core", 4900, noon.Add(24*time.Hour))
+		}, 100},
 		{"by another clock", func(h *hub) {
 			fast := func(o *quota.Observation) { o.Date = noon.Add(30 * time.Minute) }
 			h.hear(0, "core", 4900, noon.Add(25*time.Minute), fast) // it has ended

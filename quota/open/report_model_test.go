@@ -418,12 +418,15 @@ func TestFalseReports(t *testing.T) {
 					if units := pick(r.Rand, 1, 1, allOf(p)); r.spend(process, p, units) != nil && r.IntN(4) == 0 {
 						r.waits(process, p, units)
 					}
+				case n < 82:
+					r.fill(process)
 				case n < 84:
 					if err := r.all[process].Flush(t.Context()); err != nil {
 						r.fail("flush: %v", err)
 					}
 				case n < 87:
 					r.restart(process)
+					r.say("process %d starts again", process)
 				default:
 					r.clock.Advance(pick(r.Rand, time.Millisecond, time.Second, 3*time.Second, time.Minute, time.Hour, 7*time.Hour))
 				}
@@ -445,6 +448,20 @@ func TestFalseReports(t *testing.T) {
 			}
 		}
 	})
+}
+
+// fill makes a process hear that more than all of a pool is used. Then nothing is left.
+func (r *reportRig) fill(process int) {
+	p := quota.Pool{Upstream: "hub", Account: pick(r.Rand, "default", "team"), Name: pick(r.Rand, "hour", "log")}
+	used := pick[int64](r.Rand, 1<<53, 1<<62, math.MaxInt64)
+	o := quota.Observation{Pool: p, Limit: pick[int64](r.Rand, 0, 5, 50), Used: &used, ResetIn: time.Hour}
+	if _, err := r.all[process].Observe(r.Context(), o); err != nil {
+		r.fail("observe: %v", err)
+	}
+	r.say("process %d hears that %d of %s are used, and the limit is %d", process, used, p, o.Limit)
+	if r.spend(process, p, 1) == nil {
+		r.fail("process %d spends of %s, of which nothing is left", process, p)
+	}
 }
 
 // number returns a number that an answer could have, or nil.
