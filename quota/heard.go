@@ -81,7 +81,7 @@ func (h *heard) hear(r *report, now time.Time, limit int64) (send *heardWindow, 
 	w.report = *r
 	switch {
 	case at.IsZero():
-	case !r.refills && now.Sub(at) < w.per: // resets of one window may differ by seconds
+	case !r.refills && !w.over(at, now): // resets of one window may differ by seconds
 		w.at, w.until = at, until
 	default: // what was counted at another time may leave before the upstream's window ends
 		w.own, w.known = 0, 0
@@ -105,6 +105,11 @@ func (h *heard) hear(r *report, now time.Time, limit int64) (send *heardWindow, 
 		w.since = now
 	}
 	return w, news
+}
+
+// over reports whether what counts from at on has left the window. That of a calendar ends at until.
+func (w *heardWindow) over(at, now time.Time) bool {
+	return now.Sub(at) >= w.per && !w.charge.Windows[w.charge.Window].Spec.Calendar()
 }
 
 // enter forgets what was heard about a window of the upstream that has ended.
@@ -343,11 +348,14 @@ func (h *heard) take(w *heardWindow, now time.Time) (r Request, own int64, ok bo
 	w.pending, w.since = false, time.Time{}
 	// Ours of a while before also count. The resets that two processes read differ by a
 	// second or two, and one must see what the other has recorded.
-	since := w.at.Add(-w.per / 4)
-	if !w.at.Before(now) || w.refills { // all that counts now
+	at, since := w.at, w.at.Add(-w.per/4)
+	if missing && w.over(at, now) { // a process that was frozen writes late
+		at = now
+	}
+	if !at.Before(now) || w.refills { // all that counts now
 		since = now.Add(-w.per)
 	}
-	return Request{Charges: []Charge{c}, Labels: Labels{Method: Others}, At: w.at, AtLeast: true, Since: since}, w.own, missing
+	return Request{Charges: []Charge{c}, Labels: Labels{Method: Others}, At: at, AtLeast: true, Since: since}, w.own, missing
 }
 
 // wrote notes that the ledger counts what was written.
@@ -357,9 +365,6 @@ func (h *heard) wrote(w *heardWindow, r *Request, own int64, now time.Time) {
 	used := r.Charges[0].Units
 	if w.at.Equal(r.At) {
 		w.known = max(w.known, used-own)
-	}
-	if now.Sub(r.At) >= w.per { // a process that was frozen has written late: the units have left again
-		return
 	}
 	if !w.recent(now) {
 		w.shown = 0

@@ -98,7 +98,8 @@ func (l *Ledger) Observe(ctx context.Context, o Observation) (Observed, error) {
 			}
 		}
 	}
-	r := &report{charge: c, at: at, until: until, refills: o.refills(*w)}
+	longer := !w.Calendar() && until.Sub(now) > w.Length()*5/4 // than our window: its units leave ours before
+	r := &report{charge: c, at: at, until: until, refills: o.refills(*w) || longer}
 	most := limit
 	if o.Limit <= 0 { // a lower limit that was heard before may end before these units leave
 		most = max(limit, w.Quota)

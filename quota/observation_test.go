@@ -235,6 +235,18 @@ func TestReportsAreAMaximum(t *testing.T) {
 			h.clock.Advance(2 * time.Hour)
 			h.hear(0, "core", 4890, noon.Add(24*time.Hour))
 		}, 110},
+		{"of a window that is longer than ours, with ours between them", func(h *hub) {
+			h.hear(0, "core", 4990, noon.Add(24*time.Hour))
+			h.flush()
+			h.clock.Advance(5 * time.Minute)
+			must(h.t, h.ledger[0], quota.Call{Charges: quota.Units{"core": 4000}})
+			h.clock.Set(noon.Add(time.Hour))
+			h.hear(0, "core", 990, noon.Add(24*time.Hour))
+			h.flush()
+			h.clock.Advance(10 * time.Minute)
+			h.reserve(0, "get")
+			h.hear(0, "core", 989, noon.Add(24*time.Hour))
+		}, 4011},
 		{"that were written late, by a process that was frozen", func(h *hub) {
 			h.hear(0, "core", 4900, noon.Add(24*time.Hour))
 			h.clock.Advance(2 * time.Hour)

@@ -1,4 +1,4 @@
-// Package places bounds how many of something there are at once, so that no client takes all.
+// Package places divides a fixed number of places among keys.
 package places
 
 import "sync"
@@ -11,7 +11,7 @@ type Places[K comparable] struct {
 	of   map[K]int64
 }
 
-// New returns so many places, which are all free.
+// New returns n free places.
 func New[K comparable](n int64) *Places[K] {
 	return &Places[K]{free: n, of: map[K]int64{}}
 }

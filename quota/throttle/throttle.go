@@ -44,9 +44,9 @@ type Options struct {
 	// without families.
 	Outage quota.Policy
 
-	// Delay is how long a request may wait until the limits admit it, in place of a 429. Those
-	// of one key are admitted in the order in which they came. Zero is not at all. It must end
-	// before the server's timeouts for requests and answers.
+	// Delay is how long a request may wait until the limits admit it, in place of a 429. Requests
+	// of one key are admitted in the order in which they came, while there are places: see Delayed.
+	// Zero means no delay. It must end before the server's timeouts for requests and answers.
 	Delay time.Duration
 
 	// Delayed bounds how many requests wait at once; zero is 256. A key may have as many as it

@@ -40,7 +40,7 @@ type Serving struct {
 	TLSKey         string        `yaml:"tls_key,omitempty" restart:"yes" flag:"PEM 'file' with the key of the certificate" doc:"A PEM file with the key of the certificate."`
 	TokenFile      string        `yaml:"token_file,omitempty" flag:"'file' with the token of clients; INGESTOR_TOKEN takes precedence" doc:"A file with the token for clients that reserve over HTTP. INGESTOR_TOKEN takes precedence. Without a token no client can."`
 	XRateLimit     bool          `yaml:"x_ratelimit_headers,omitempty" restart:"yes" doc:"Add X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset (in seconds) to answers, for clients that know no other headers."`
-	ClientDelay    time.Duration `yaml:"client_delay,omitempty" restart:"yes" doc:"How long a request to ingestor serve waits for the limit of its client, in place of a 429. At most 10s."`
+	ClientDelay    time.Duration `yaml:"client_delay,omitempty" restart:"yes" doc:"How long a request to ingestor serve waits for the limit of its client, in place of a 429. At most 5s."`
 	MaxAge         time.Duration `yaml:"max_age,omitempty" restart:"yes" zero:"no" doc:"A chart older than this is stale."`
 }
 
@@ -79,8 +79,8 @@ func (s *Settings) checkServer() (faults faults) {
 	if (s.TLSCert == "") != (s.TLSKey == "") {
 		faults.add("tls_cert", "tls_cert and tls_key must be set together")
 	}
-	if s.ClientDelay < 0 || s.ClientDelay > 10*time.Second {
-		faults.add("client_delay", "it must be 0 to 10s, because the server ends requests that take long")
+	if s.ClientDelay < 0 || s.ClientDelay > 5*time.Second {
+		faults.add("client_delay", "it must be 0 to 5s, because the server ends requests that take long")
 	}
 	if s.MaxAge <= 0 {
 		faults.add("max_age", "it must be above 0, as 26h")

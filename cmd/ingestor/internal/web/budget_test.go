@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
 
@@ -62,6 +63,48 @@ func TestAHungUpCallIsInTheBudget(t *testing.T) {
 	}
 	if got, text := r.as(carol, "/v1/reserve", body("f"), nil); got != http.StatusTooManyRequests {
 		t.Errorf("beyond the budget: %d %s", got, text)
+	}
+}
+
+// leaver has a caller hang up when it was refused, and so waits.
+type leaver struct {
+	quota.Store
+	leave func()
+}
+
+func (s *leaver) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
+	v, err := s.Store.Reserve(ctx, r)
+	if !v.Allowed && s.leave != nil {
+		s.leave()
+	}
+	return v, err
+}
+
+// A call whose caller hangs up while it waits is not in the budget of its token.
+func TestACallThatWasLetGoIsNotInTheBudget(t *testing.T) {
+	store := &leaver{}
+	r := newApart(t, func(t *testing.T, clock quota.Clock) quota.Store {
+		store.Store = inMemory(t, clock)
+		return store
+	})
+	r.Must(r.Ledger.BlockFor(t.Context(), quota.Pool{Upstream: "other", Account: "default", Name: "units"}, 3*time.Second, "a test"))
+	ctx, cancel := context.WithCancel(t.Context())
+	store.leave = cancel
+	req := httptest.NewRequestWithContext(ctx, "POST", "http://localhost/v1/reserve", strings.NewReader(`{"upstream": "other", "method": "get", "class": "bulk", "id": "a", "wait": 5}`))
+	req.Header.Set("Authorization", "Bearer "+carol.text)
+	func() {
+		defer func() { _ = recover() }() // http.ErrAbortHandler: there is nobody to answer
+		r.server.ServeHTTP(httptest.NewRecorder(), req)
+	}()
+	if ctx.Err() == nil {
+		t.Fatal("it was not refused")
+	}
+	store.leave = nil
+	for i := range 5 { // carol may spend 10, and a call costs 2
+		r.Clock.Advance(time.Minute) // after a block one call goes first
+		if got, text := r.as(carol, "/v1/reserve", object("upstream", "other", "method", "get"), nil); got != http.StatusOK {
+			t.Errorf("call %d: %d %s", i, got, text)
+		}
 	}
 }
 

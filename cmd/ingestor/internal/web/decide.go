@@ -27,7 +27,11 @@ import (
 // the answer starts, so that a slow client does not use that up. The right is that which
 // the token needs; without one, the answer itself asks.
 func (s *Server) decision(right access.Right, h answer, parameters ...string) http.Handler {
-	next := s.api(h, parameters...)
+	longest := s.o.Timeouts.Query
+	if right == "" { // a reservation, which may wait
+		longest += longestWait
+	}
+	next := s.within(longest, h, parameters...)
 	return s.authenticated(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if right != "" {
 			if err := caller(r).May(right); err != nil {
@@ -98,13 +102,16 @@ func (s *Server) reserveAll(r *http.Request, body []byte) (any, error) {
 
 // longestWait is the longest time that a call may wait for its units. It must end before
 // [Timeouts.Request], because the server then takes the client for gone.
-const longestWait = 10 * time.Second
+const longestWait = 5 * time.Second
 
-// mostReserving is how many calls may wait for their units at once. A token may have as many of
-// these places as it leaves free for other tokens. A call beyond them does not wait.
+// mostReserving is how many calls may wait for their units at once. A token, or a key that it asks for, may have as
+// many of these places as it leaves free for others. A call beyond them does not wait.
 const mostReserving = 256
 
-// reserveOne takes the units of the call that an object describes, which may wait at most so long.
+// waiting names whose calls wait.
+type waiting struct{ token, family, key string }
+
+// reserveOne takes the units of the call that an object describes, which may wait for most.
 func (s *Server) reserveOne(ctx context.Context, by *access.Token, object []byte, most time.Duration) (*problem.Verdict, error) {
 	call, wait, err := readCall(object)
 	if err != nil {
@@ -153,7 +160,7 @@ func (s *Server) decide(ctx context.Context, by *access.Token, call *quota.Call,
 	ended(granted, err)
 	s.o.Refused.Add(by.Name(), err)
 	if b != nil {
-		if wait > 0 && err != nil && call.ID != "" && ctx.Err() != nil {
+		if wait > 0 && call.ID != "" && ctx.Err() != nil && err != ctx.Err() && !errors.Is(err, quota.ErrRefused) { //nolint:errorlint // as it is, nothing was asked when the caller left
 			return nil, err // it may have been granted
 		}
 		if err == nil && !granted.Repeat {
@@ -169,10 +176,13 @@ func (s *Server) decide(ctx context.Context, by *access.Token, call *quota.Call,
 // take takes the units of a call, which waits for them if its token has a place left.
 func (s *Server) take(ctx context.Context, by *access.Token, call *quota.Call, wait time.Duration) (*quota.Reservation, error) {
 	ledger := s.current().Ledger
-	if wait == 0 || !s.reserving.Take(by.Name(), 1, false) {
+	of := waiting{by.Name(), call.Family, call.Key}
+	if wait == 0 || !s.reserving.Take(of, 1, false) {
+		ctx, cancel := context.WithTimeout(ctx, s.o.Timeouts.Query)
+		defer cancel()
 		return ledger.Reserve(ctx, *call)
 	}
-	defer s.reserving.Give(by.Name(), 1)
+	defer s.reserving.Give(of, 1)
 	return ledger.Wait(ctx, *call, wait)
 }
 

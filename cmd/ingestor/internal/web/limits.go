@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/guard"
@@ -105,7 +106,9 @@ func admit(t *throttle.Throttle, w http.ResponseWriter, r *http.Request, next ht
 		return
 	}
 	admitted := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { next.ServeHTTP(w, r) })
-	t.Handler(admitted).ServeHTTP(w, r.WithContext(context.WithoutCancel(r.Context())))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), time.Second) // it does not wait
+	defer cancel()
+	t.Handler(admitted).ServeHTTP(w, r.WithContext(ctx))
 }
 
 // keyLimit returns the limit of a key that was set at run time.

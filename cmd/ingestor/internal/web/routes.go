@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/access"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
@@ -76,12 +77,16 @@ type answer func(*http.Request) (any, error)
 // api returns the handler of an answer. It allows only these parameters in the query, and
 // bounds the time for the answer.
 func (s *Server) api(h answer, parameters ...string) http.Handler {
+	return s.within(s.o.Timeouts.Query, h, parameters...)
+}
+
+func (s *Server) within(longest time.Duration, h answer, parameters ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := checkQuery(r, parameters); err != nil {
 			s.fail(w, r, err)
 			return
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), s.o.Timeouts.Query)
+		ctx, cancel := context.WithTimeout(r.Context(), longest)
 		defer cancel()
 		value, err := h(r.WithContext(ctx))
 		if err != nil {

@@ -80,8 +80,8 @@ type Options struct {
 	// know no other headers.
 	XRateLimit bool
 
-	// Delay is how long a request waits for the limit of its client, in place of a 429; zero is
-	// not at all.
+	// Delay is how long a request waits for the limit of its client, in place of a 429. Zero means
+	// no delay.
 	Delay time.Duration
 
 	// Share is how long clients are given the same answer if its figures change with the
@@ -112,7 +112,7 @@ type Server struct {
 
 	door      *guard.Door
 	crowd     *guard.Crowd
-	reserving *places.Places[string] // places of calls that wait for their units, by token
+	reserving *places.Places[waiting] // places of calls that wait for their units
 	searches  queue
 	histories queue
 	acted     atomic.Int64 // what people did on the pages
@@ -139,7 +139,7 @@ func New(src Sources, o *Options) (*Server, error) {
 	s.o.Tracer, s.o.MaxAge, s.o.Share = cmp.Or[Tracer](s.o.Tracer, untraced{}), cmp.Or(s.o.MaxAge, DefaultMaxAge), cmp.Or(s.o.Share, time.Second)
 	most := cmp.Or(s.o.Connections, DefaultConnections)
 	s.crowd = guard.NewCrowd(most, cmp.Or(s.o.ConnectionsPerClient, max(most/4, 1)), s.trusts, s.door.Closed)
-	s.reserving = places.New[string](mostReserving)
+	s.reserving = places.New[waiting](mostReserving)
 	s.facts = verdict.NewReader(&verdict.Options{Clock: s.o.Clock, MaxAge: s.o.MaxAge, Timeout: s.o.Timeouts.Query, Writes: true, Folders: s.o.Folders, Typed: s.o.Typed})
 	s.board = pages.New(func() view.Sources { return s.current().Sources }, &pages.Options{
 		Clock: s.o.Clock, Log: s.o.Log, Facts: s.facts, Searching: s.searching, Operated: s.operated,
@@ -161,7 +161,7 @@ func New(src Sources, o *Options) (*Server, error) {
 func NewProbes(l *quota.Ledger, o *Options) *Server {
 	s := newServer(o)
 	s.alone = true
-	s.reserving = places.New[string](mostReserving)
+	s.reserving = places.New[waiting](mostReserving)
 	s.facts = verdict.NewReader(&verdict.Options{Clock: s.o.Clock, Timeout: readyWithin, Writes: true, Folders: s.o.Folders, Typed: s.o.Typed})
 	src := Sources{Sources: view.Sources{Ledger: l}}
 	s.sources.Store(&src)
