@@ -96,6 +96,23 @@ func TestWhatIsNoSource(t *testing.T) {
 	}
 }
 
+func TestATornLineIsLeftOut(t *testing.T) {
+	const whole = `{"at":"2026-11-28T10:00:00Z","host":"api.example.com","verb":"GET","path":"/v1/items","status":200}` + "\n"
+	for _, torn := range []string{"{", whole[:50], whole[:len(whole)-1]} {
+		d := New()
+		if err := d.Log("calls.jsonl", []byte(whole+torn)); err != nil {
+			t.Fatal(err)
+		}
+		text, notes := d.Book()
+		if len(notes) != 1 || notes[0] != "calls.jsonl: the last line is not whole, and is left out" || !strings.Contains(text, notes[0]) || !strings.Contains(text, "; 1 calls") {
+			t.Errorf("%q: notes %q, drafted:\n%s", torn, notes, text)
+		}
+	}
+	if err := New().Log("calls.jsonl", []byte("{\n"+whole)); err == nil {
+		t.Error("a torn line before others is taken")
+	}
+}
+
 // Whatever answers and documents say, the draft is a book that can be read.
 func TestDraftsOfNonsenseAreBooks(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7)) //nolint:gosec // no secret

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -187,11 +188,21 @@ func TestCallsDoNotWaitForTheDisk(t *testing.T) {
 	}
 }
 
+// A kill may end a write at the border of a page, so the last line may be torn. Those before it are
+// whole, and none is missing.
 func TestAKilledRecorderLeavesWholeLines(t *testing.T) {
+	call := func(i int) *Exchange {
+		return &Exchange{Host: "api.example.com", Path: "/v1/items", Body: map[string]string{"usage.total_tokens": fmt.Sprint(i)}}
+	}
 	if path := os.Getenv("RECORD_TO"); path != "" {
 		r := open(t, path, 1<<30)
-		for i := 0; ; i++ {
-			r.add(&Exchange{Host: "api.example.com", Path: "/v1/items", Body: map[string]string{"usage.total_tokens": fmt.Sprint(i)}})
+		for i := 0; ; {
+			if len(r.queue) == cap(r.queue) { // the next call would be left out
+				runtime.Gosched()
+				continue
+			}
+			r.add(call(i))
+			i++
 		}
 	}
 	path := filepath.Join(t.TempDir(), "calls.jsonl")
@@ -200,9 +211,9 @@ func TestAKilledRecorderLeavesWholeLines(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for {
-		if info, err := os.Stat(path); err == nil && info.Size() > 1<<20 {
-			break
+	for size := int64(0); size <= 1<<20; time.Sleep(time.Millisecond) {
+		if info, err := os.Stat(path); err == nil {
+			size = info.Size()
 		}
 		if t.Context().Err() != nil {
 			t.Fatal(t.Context().Err())
@@ -212,8 +223,53 @@ func TestAKilledRecorderLeavesWholeLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // it was killed
-	if all := exchanges(t, path); len(all) < 1000 {
-		t.Errorf("%d calls", len(all))
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := bytes.Count(text, []byte("\n"))
+	if whole < 1000 {
+		t.Fatalf("%d calls", whole)
+	}
+	// However the last write was cut, whole lines stay, and the next recorder goes on behind them.
+	last := bytes.LastIndexByte(text[:bytes.LastIndexByte(text, '\n')], '\n') + 1
+	for size, want := range map[int]int{len(text): whole, last: whole - 1, last + 1: whole - 1, last + 20: whole - 1} {
+		if err := os.WriteFile(path, text[:size], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r := open(t, path, 1<<30)
+		r.add(call(want))
+		r.add(call(want + 1))
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		all := exchanges(t, path)
+		if len(all) != want+2 {
+			t.Errorf("%d of %d bytes: %d calls, want %d and 2 more", size, len(text), len(all), want)
+		}
+		for i := range all {
+			if got := all[i].Body["usage.total_tokens"]; got != fmt.Sprint(i) {
+				t.Fatalf("%d of %d bytes: call %s follows call %d", size, len(text), got, i-1)
+			}
+		}
+	}
+}
+
+// The end of a recording is sought in its last 64 KiB.
+func TestNoLineIsLongerThanWhatIsReadOfTheEnd(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "calls.jsonl")
+	r := open(t, path, 1<<20)
+	long := &Exchange{Host: "api.example.com", Path: "/v1/items", Header: map[string]string{}}
+	for i := range 200 {
+		long.Header[fmt.Sprintf("X-Ratelimit-%d", i)] = strings.Repeat("1234567890, ", 40)
+	}
+	r.add(long)
+	r.add(&Exchange{Host: "api.example.com", Path: "/v1/items"})
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(exchanges(t, path)); n != 1 || r.lost.Load() != 1 {
+		t.Errorf("%d calls are kept, and %d are lost", n, r.lost.Load())
 	}
 }
 

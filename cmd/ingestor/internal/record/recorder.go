@@ -25,6 +25,9 @@ const queued = 4096
 // few hundred calls in a row, and not all calls of a proxy at its limit.
 const mostRate = 500
 
+// longestLine is the most bytes of a line. So the end of a file has the end of a whole line.
+const longestLine = 64 << 10
+
 // Recorder writes calls to a file, a line each.
 type Recorder struct {
 	file    *os.File
@@ -44,7 +47,7 @@ type Recorder struct {
 }
 
 // Open opens a file to append calls to, until it has so many bytes. Nobody else may read it. What
-// a machine that lost its power left of a line is cut off. Segments of paths that the price book has
+// a kill or a loss of power left of a line is cut off. Segments of paths that the price book has
 // are kept. A nil clock is the machine's.
 func Open(path string, most int64, segments []string, clock quota.Clock, log *slog.Logger) (*Recorder, error) {
 	if clock == nil {
@@ -85,7 +88,7 @@ func (r *Recorder) prepare() error {
 	if !strings.HasPrefix(beginning, string(first)) {
 		return fmt.Errorf("%s is no recording of calls; name another file", r.file.Name())
 	}
-	tail := make([]byte, min(r.size, 64<<10))
+	tail := make([]byte, min(r.size, longestLine))
 	if _, err := r.file.ReadAt(tail, r.size-int64(len(tail))); err != nil {
 		return err
 	}
@@ -102,13 +105,13 @@ func (r *Recorder) Close() error {
 	return r.file.Close()
 }
 
-// write writes the calls that wait, several at once, but only whole lines.
+// write writes the calls that wait, several whole lines at once. A kill may cut the last of them.
 func (r *Recorder) write() {
 	defer close(r.done)
 	var lines []byte
 	n := int64(0)
 	for {
-		if n > 0 && (len(lines) >= 64<<10 || len(r.queue) == 0) {
+		if n > 0 && (len(lines) >= longestLine || len(r.queue) == 0) {
 			r.append(lines, n)
 			lines, n = lines[:0], 0
 		}
@@ -116,7 +119,7 @@ func (r *Recorder) write() {
 		case x := <-r.queue:
 			x.clean(r.cleaner)
 			line, err := json.Marshal(x)
-			if err != nil { // it has only texts and numbers
+			if err != nil || len(line) >= longestLine { // no error: it has only texts and numbers
 				r.lost.Add(1)
 				continue
 			}
