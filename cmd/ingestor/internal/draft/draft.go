@@ -161,7 +161,7 @@ func (d *Draft) HAR(from string, text []byte) error {
 		}
 		answer := headers(e.Response.Headers)
 		answer.Del("Content-Encoding") // it was decoded
-		x := record.Take(e.Started.Add(time.Duration(e.Took*float64(time.Millisecond))), u.Host, e.Request.Method, u.EscapedPath(), headers(e.Request.Headers), e.Response.Status, answer, body)
+		x := record.Take(e.Started.Add(time.Duration(e.Took*float64(time.Millisecond))), u.Host, e.Request.Method, u, headers(e.Request.Headers), e.Response.Status, answer, body)
 		if x.Kind == "" && len(pointsOf(x)) == 0 && x.Status != http.StatusTooManyRequests {
 			skipped[u.Host]++
 			continue

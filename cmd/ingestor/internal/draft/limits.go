@@ -46,6 +46,7 @@ var (
 		"second": time.Second, "secondly": time.Second, "minute": time.Minute, "minutely": time.Minute, "hour": time.Hour, "hourly": time.Hour, "day": day, "daily": day,
 		"week": 7 * day, "weekly": 7 * day, "month": 30 * day, "monthly": 30 * day,
 	}
+	prices     = map[string]bool{"cost": true, "complexity": true, "credits": true, "usage": true, "charge": true, "points": true} // of the call
 	noise      = map[string]bool{"x": true, "rate": true, "ratelimit": true, "api": true, "quota": true, "after": true, "at": true, "time": true, "ms": true, "milliseconds": true, "seconds": true, "count": true, "call": true, "calls": true, "shop": true, "info": true, "request": true}
 	pair       = pattern.Of(`^(?:.*[^0-9])?([0-9]+)/([0-9]+)(?:[^0-9/].*)?$`)
 	headerName = pattern.Of(`^[A-Za-z0-9_-]{1,64}$`)
@@ -183,6 +184,8 @@ func roleOf(name string) (role, group string, per time.Duration) {
 	var rest []string
 	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '-' || r == '_' }) {
 		switch {
+		case prices[part] && role == "":
+			return "", "", 0
 		case roles[part] != "" && (role == "" || role == "limit"):
 			role = roles[part]
 		case windowWords[part] != 0:
@@ -226,7 +229,7 @@ func instant(name, text string, at time.Time) (form string, end time.Time) {
 		as = book.UnixTime
 	case err == nil:
 		as = book.SecondsToGo
-	case strings.Contains(text, "T"):
+	case strings.Contains(text, "T") && !strings.HasSuffix(text, "GMT"):
 		as = book.RFC3339Time
 	case text[0] >= '0' && text[0] <= '9':
 		as = book.DurationToGo
@@ -249,6 +252,7 @@ type window struct {
 	burst  int64  // of a bucket; 0: it is none
 	atOnce bool   // calls in flight
 	moves  bool   // its reset moves with each answer
+	free   int64  // headroom, because prices differ and no answer tells them
 	unsure string // why it is a guess
 }
 
@@ -271,6 +275,19 @@ func (w window) String() string {
 		return fmt.Sprintf("{per: day, quota: %d, zone: %s}", w.quota, w.zone)
 	}
 	return fmt.Sprintf("{per: %s, quota: %d}", strictyaml.Duration(w.per), w.quota)
+}
+
+// written is the window with what the ledger needs beside the limit: a ring of a short window
+// sustains less with the default precision.
+func (w window) written() string {
+	text := strings.TrimSuffix(w.String(), "}")
+	if !w.atOnce && !w.drains() && w.per >= time.Second && w.per <= time.Minute {
+		text += ", precision: " + strictyaml.Duration(w.per/100)
+	}
+	if w.free > 0 {
+		text += fmt.Sprintf(", headroom: %d", w.free)
+	}
+	return text + "}"
 }
 
 // The lengths that windows have: all of them, and those that most upstreams use.
@@ -466,10 +483,13 @@ func (w window) bucket(rate float64) window {
 func (w window) byJumps(points []point) window {
 	type jump struct{ after, before time.Time }
 	var jumps []jump
+	drop := int64(1) // by the dearest call
 	for i := 1; i < len(points); i++ {
-		if a, b := &points[i-1], &points[i]; a.remaining >= 0 && b.remaining > a.remaining {
+		a, b := &points[i-1], &points[i]
+		if a.remaining >= 0 && b.remaining > a.remaining {
 			jumps = append(jumps, jump{a.at, b.at})
 		}
+		drop = max(drop, a.remaining-b.remaining)
 	}
 	if len(jumps) == 0 {
 		return w
@@ -483,6 +503,12 @@ func (w window) byJumps(points []point) window {
 		}
 	}
 	w.unsure = "worked out from when more was left again"
+	if len(jumps) == 1 && points[0].remaining >= w.quota-drop { // the first one may have begun with the first call
+		most = jumps[0].before.Sub(points[0].at)
+		if !slices.ContainsFunc(lengths, func(d time.Duration) bool { return d >= least && d <= most }) {
+			most = math.MaxInt64
+		}
+	}
 	for _, d := range append(slices.Clone(usual), lengths...) {
 		if d >= least && d <= most && w.per == 0 {
 			w.per = d

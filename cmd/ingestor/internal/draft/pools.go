@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -21,10 +22,11 @@ type pool struct {
 	windows []line
 	least   int64           // of their limits; 0: there is none
 	inOne   map[*route]bool // routes whose answers tell about it
+	costs   map[*route]line // what calls take, if it is not 1
 }
 
 func (p *pool) add(w window, from string) {
-	p.windows = append(p.windows, line{w.String(), from})
+	p.windows = append(p.windows, line{w.written(), from})
 	most := w.quota
 	if w.drains() {
 		most = w.burst
@@ -76,14 +78,16 @@ func (u *upstream) pools() (all []*pool) {
 		}
 	}
 	for _, p := range all {
-		if len(p.series) > 1 { // a limit without a window is one of those that have one
-			p.series = slices.DeleteFunc(p.series, func(s *series) bool { return s.per == 0 })
-		}
 		slices.SortFunc(p.series, func(a, b *series) int { return cmp.Compare(a.per, b.per) })
 		for _, s := range p.series {
 			s.window = windowOf(s.points)
 			s.unlike(u)
 		}
+		p.series = slices.DeleteFunc(p.series, func(s *series) bool { // a limit without a window may be one of those that have one
+			return s.per == 0 && slices.ContainsFunc(p.series, func(o *series) bool {
+				return o.per != 0 && (o.window.per == s.window.per || o.window.quota == s.window.quota)
+			})
+		})
 	}
 	for _, p := range all {
 		for _, s := range p.series {
@@ -104,8 +108,12 @@ func (u *upstream) pools() (all []*pool) {
 		of("requests")
 	}
 	for _, p := range all {
+		free := p.findCosts(u)
 		for _, s := range p.series {
 			from := u.withDocuments(p.name, s)
+			if s.window.free = min(free, s.window.quota/5); s.window.free > 0 {
+				from += "; calls cost more or less, and no answer says how much: the headroom is for those that cost more"
+			}
 			p.add(s.window, from)
 		}
 		if len(p.series) == 0 && p.name == "requests" && len(u.limits) == 0 {
@@ -256,23 +264,130 @@ func (p *pool) cost(r *route, u *upstream) (line, bool) {
 	case strings.Contains(p.name, "token"):
 		return learnt("usage.input_tokens", "usage.output_tokens")
 	}
-	seen, total := map[int64]int{}, 0
-	for _, s := range p.series {
-		for i := 1; i < len(s.points); i++ {
-			a, b := &s.points[i-1], &s.points[i]
-			apart := b.at.Sub(a.at).Seconds()
-			refilled := s.window.burst > 0 && apart*float64(s.window.quota)/s.window.per.Seconds() >= 0.5
-			if b.call.route != r || b.remaining < 0 || a.remaining < b.remaining || b.call.Status >= 400 || refilled || !s.window.moves && a.end.Sub(b.end).Abs() > slack {
-				continue
-			}
-			seen[a.remaining-b.remaining]++
-			total++
-		}
-	}
-	for _, n := range slices.Sorted(maps.Keys(seen)) {
-		if 2*seen[n] > total && n > 1 && seen[n] > 1 && n <= p.least {
-			return line{fmt.Sprint(n), fmt.Sprintf("%d of %d calls in a row took %d", seen[n], total, n)}, true
-		}
+	if c, ok := p.costs[r]; ok {
+		return c, true
 	}
 	return line{"1", ""}, true
+}
+
+// taking is what a call took off what was left.
+type taking struct {
+	call  *call
+	units int64
+}
+
+// taken returns what calls have taken, as far as two answers in a row tell it. What has come back
+// to a bucket meanwhile counts, too.
+func (s *series) taken() (all []taking) {
+	for i := 1; i < len(s.points); i++ {
+		a, b, back := &s.points[i-1], &s.points[i], 0.0
+		if w := s.window; w.burst > 0 {
+			back = b.at.Sub(a.at).Seconds() * float64(w.quota) / w.per.Seconds()
+			if float64(a.remaining)+back >= float64(w.burst) {
+				continue // it was full
+			}
+		}
+		n := int64(math.Round(float64(a.remaining-b.remaining) + back))
+		if a.remaining >= 0 && b.remaining >= 0 && n >= 0 && b.call.Status < 400 && (s.window.moves || a.end.Sub(b.end).Abs() <= slack) {
+			all = append(all, taking{b.call, n})
+		}
+	}
+	return all
+}
+
+// findCosts finds what the calls of each route take of a pool: what answers tell of it, a fixed price,
+// or what they take on average. Then it returns
+// how much to leave free for calls under way that take more.
+func (p *pool) findCosts(u *upstream) (more int64) {
+	p.costs = map[*route]line{}
+	for _, s := range p.series {
+		all := s.taken()
+		for _, r := range u.routes {
+			if p.costs[r].text != "" {
+				continue
+			}
+			seen, most, sum, total := map[int64]int{}, int64(0), int64(0), 0
+			for _, t := range all {
+				if t.call.route == r {
+					seen[t.units]++
+					most, sum, total = max(most, t.units), sum+t.units, total+1
+				}
+			}
+			usual := int64(1)
+			for n := range seen {
+				if seen[n] > seen[usual] || seen[n] == seen[usual] && n < usual {
+					usual = n
+				}
+			}
+			switch {
+			case total < 2 || usual == 1 && 5*sum <= 6*int64(total) || most > p.limit():
+			case 2*seen[usual] > total && 5*sum <= 6*usual*int64(total):
+				p.costs[r] = line{fmt.Sprint(usual), fmt.Sprintf("%d of %d calls in a row took %d", seen[usual], total, usual)}
+			default:
+				if text := s.told(all, r, most); text != "" {
+					p.costs[r] = line{text, "calls say what they cost"}
+					continue
+				}
+				mean := max((2*sum+int64(total)-1)/int64(2*total), 1)
+				p.costs[r] = line{fmt.Sprint(mean), fmt.Sprintf("%d calls in a row took up to %d, and %d on average", total, most, mean)}
+				more = max(more, most+mean)
+			}
+		}
+	}
+	return more
+}
+
+// limit is the least limit of the pool.
+func (p *pool) limit() int64 {
+	least := int64(math.MaxInt64)
+	for _, s := range p.series {
+		least = min(least, max(s.window.quota, s.window.burst))
+	}
+	return least
+}
+
+// told returns what tells the price of the calls of a route, as the price book writes it: a number in
+// the query or in the answer that is what calls have taken.
+func (s *series) told(all []taking, r *route, most int64) (text string) {
+	has, fits, here := map[string]int{}, map[string]int{}, map[string]bool{}
+	for _, t := range all {
+		for source, n := range t.call.prices(most) {
+			has[source]++
+			here[source] = here[source] || t.call.route == r
+			if n == t.units || s.window.burst > 0 && n-t.units <= 1 && t.units-n <= 1 {
+				fits[source]++
+			}
+		}
+	}
+	for _, source := range slices.Sorted(maps.Keys(here)) {
+		if n := fits[source]; here[source] && n > 3 && 5*n >= 4*has[source] && n > fits[text] {
+			text = source
+		}
+	}
+	return text
+}
+
+// prices returns what a call may have cost, by what tells it.
+func (c *call) prices(most int64) map[string]int64 {
+	all := map[string]int64{}
+	answer := func(source, text string) {
+		if n, ok := content.Number(text); ok && n > 0 {
+			all[fmt.Sprintf("{estimate: {learn: p95, first: %d}, actual: %s}", most, source)] = n
+		}
+	}
+	for name, text := range c.Header {
+		if role, _, _ := roleOf(name); role == "" && headerName().MatchString(name) && name != "Retry-After" && name != "Age" {
+			answer("{header: "+name+"}", text)
+		}
+	}
+	for name, text := range c.Body {
+		answer(fmt.Sprintf("[{body: %q}]", record.PlacesOf(name)), text)
+	}
+	for name, text := range c.Sizes {
+		n, _ := content.Number(text)
+		for _, each := range []int64{1, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000} {
+			all[fmt.Sprintf("{estimate: {query: %q, per: %d, default: %d}}", name, each, most)] = (n + each - 1) / each
+		}
+	}
+	return all
 }

@@ -1,240 +1,317 @@
 package draft
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
-	"math"
+	"io"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"slices"
-	"strconv"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/record"
+	"github.com/headroom-quota/headroom/internal/strictyaml"
+	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/memstore"
+	"github.com/headroom-quota/headroom/quota/meter"
 )
 
-// limiter is an upstream with one limit or two, which it tells in a form of its own.
-type limiter struct {
-	algorithm string // fixed, first (from the first call), bucket
-	quota     int64
-	per       time.Duration
-	burst     int64
-
-	left  float64
-	until time.Time
-	last  time.Time
-}
-
-// take takes a call, or refuses it, and returns what is left and when more is.
-func (s *limiter) take(now time.Time, cost int64) (ok bool, left int64, until time.Time) {
-	if s.algorithm == "bucket" {
-		rate := float64(s.quota) / s.per.Seconds()
-		if s.last.IsZero() {
-			s.left = float64(s.burst)
-		} else {
-			s.left = math.Min(float64(s.burst), s.left+rate*now.Sub(s.last).Seconds())
-		}
-		s.last = now
-		if ok = s.left >= float64(cost); ok {
-			s.left -= float64(cost)
-		}
-		return ok, int64(s.left), now.Add(time.Duration((float64(s.burst) - s.left) / rate * float64(time.Second)))
+// recorded makes 50 calls as a program does that nobody meters, sometimes faster and sometimes slower.
+func (s *simulated) recorded(t *testing.T) []byte {
+	l, each := s.limits[0], s.meanCost()
+	pause := time.Duration(float64(min(l.per, 2*time.Hour)) * (1 + 2*s.rand.Float64()) / 50)
+	if l.algorithm == "bucket" {
+		pause = time.Duration(each / l.rate() * (0.2 + 0.4*s.rand.Float64()) * float64(time.Second))
 	}
-	if !now.Before(s.until) {
-		s.left = float64(s.quota)
-		if s.until = now.Add(s.per); s.algorithm == "fixed" {
-			s.until = now.Truncate(s.per).Add(s.per)
-		}
+	slow := s.slow
+	s.slow = min(slow, pause/4) // it makes several calls at once if they are slow
+	defer func() { s.slow = slow }()
+	path := filepath.Join(t.TempDir(), "calls.jsonl")
+	r, err := record.Open(path, 1<<20, nil, nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if ok = s.left >= float64(cost); ok {
-		s.left -= float64(cost)
-	}
-	return ok, int64(s.left), s.until
-}
-
-// form is how an upstream tells its limits. Most copy a form that a public API has.
-type form struct {
-	name      string
-	algorithm string
-	quotas    []int64
-	pers      []time.Duration
-	bursts    bool // the burst is not the quota
-	tell      func(x *record.Exchange, s *limiter, left int64, until time.Time)
-}
-
-func seconds(d time.Duration) string {
-	return strconv.FormatInt(int64(math.Ceil(max(d.Seconds(), 0))), 10)
-}
-
-// three writes the usual three headers.
-func three(limit, remaining, reset string, as func(x *record.Exchange, until time.Time) string) func(*record.Exchange, *limiter, int64, time.Time) {
-	return func(x *record.Exchange, s *limiter, left int64, until time.Time) {
-		full := s.quota
-		if s.burst > 0 {
-			full = s.burst
-		}
-		if limit != "" {
-			x.Header[limit] = fmt.Sprint(full)
-		}
-		x.Header[remaining] = fmt.Sprint(left)
-		if reset != "" {
-			x.Header[reset] = as(x, until)
-		}
-	}
-}
-
-func unix(_ *record.Exchange, t time.Time) string {
-	return fmt.Sprint(int64(math.Ceil(float64(t.UnixMilli()) / 1000)))
-}
-func togo(x *record.Exchange, t time.Time) string { return seconds(t.Sub(x.At)) }
-
-var forms = []form{
-	{"GitHub REST", "first", []int64{5000, 15000, 60}, []time.Duration{time.Hour}, false, func(x *record.Exchange, s *limiter, left int64, until time.Time) {
-		three("X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", unix)(x, s, left, until)
-		x.Header["X-Ratelimit-Used"], x.Header["X-Ratelimit-Resource"] = fmt.Sprint(s.quota-left), "core"
-	}},
-	{"X", "first", []int64{900, 300, 180}, []time.Duration{15 * time.Minute}, false, three("X-Rate-Limit-Limit", "X-Rate-Limit-Remaining", "X-Rate-Limit-Reset", unix)},
-	{"Reddit, with a limit", "fixed", []int64{1000, 600}, []time.Duration{10 * time.Minute}, false, func(x *record.Exchange, s *limiter, left int64, until time.Time) {
-		x.Header["X-Ratelimit-Used"], x.Header["X-Ratelimit-Remaining"], x.Header["X-Ratelimit-Limit"] = fmt.Sprint(s.quota-left), fmt.Sprintf("%d.0", left), fmt.Sprint(s.quota)
-		x.Header["X-Ratelimit-Reset"] = togo(x, until)
-	}},
-	{"Twitch", "bucket", []int64{800}, []time.Duration{time.Minute}, false, three("Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset", unix)},
-	{"OpenAI", "bucket", []int64{500, 3500, 10000}, []time.Duration{time.Minute}, false, three("X-Ratelimit-Limit-Requests", "X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests", func(x *record.Exchange, t time.Time) string {
-		return t.Sub(x.At).Truncate(time.Millisecond).String()
-	})},
-	{"Anthropic", "bucket", []int64{50, 1000, 4000}, []time.Duration{time.Minute}, false, three("Anthropic-Ratelimit-Requests-Limit", "Anthropic-Ratelimit-Requests-Remaining", "Anthropic-Ratelimit-Requests-Reset", func(_ *record.Exchange, t time.Time) string {
-		return t.UTC().Truncate(time.Second).Format(time.RFC3339)
-	})},
-	{"Linear", "first", []int64{1500, 5000}, []time.Duration{time.Hour}, false, three("X-Ratelimit-Requests-Limit", "X-Ratelimit-Requests-Remaining", "X-Ratelimit-Requests-Reset", func(_ *record.Exchange, t time.Time) string { return fmt.Sprint(t.UnixMilli()) })},
-	{"Shopify REST", "bucket", []int64{2, 4}, []time.Duration{time.Second}, true, func(x *record.Exchange, s *limiter, left int64, _ time.Time) {
-		x.Header["X-Shopify-Shop-Api-Call-Limit"] = fmt.Sprintf("%d/%d", s.burst-left, s.burst)
-	}},
-	{"Shopify GraphQL", "bucket", []int64{50, 100}, []time.Duration{time.Second}, true, func(x *record.Exchange, s *limiter, left int64, _ time.Time) {
-		x.Body = map[string]string{
-			"extensions.cost.actualQueryCost": "1", "extensions.cost.throttleStatus.maximumAvailable": fmt.Sprint(s.burst), "extensions.cost.throttleStatus.currentlyAvailable": fmt.Sprint(left),
-			"extensions.cost.throttleStatus.restoreRate": fmt.Sprint(s.quota),
-		}
-	}},
-	{"GitHub GraphQL", "first", []int64{5000}, []time.Duration{time.Hour}, false, func(x *record.Exchange, s *limiter, left int64, until time.Time) {
-		x.Body = map[string]string{"data.rateLimit.limit": fmt.Sprint(s.quota), "data.rateLimit.cost": "1", "data.rateLimit.remaining": fmt.Sprint(left), "data.rateLimit.resetAt": until.UTC().Format(time.RFC3339)}
-	}},
-	{"HubSpot", "fixed", []int64{100, 190}, []time.Duration{10 * time.Second}, false, func(x *record.Exchange, s *limiter, left int64, until time.Time) {
-		three("X-Hubspot-Ratelimit-Max", "X-Hubspot-Ratelimit-Remaining", "", nil)(x, s, left, until)
-		x.Header["X-Hubspot-Ratelimit-Interval-Milliseconds"] = fmt.Sprint(s.per.Milliseconds())
-	}},
-	{"Kong", "fixed", []int64{5, 60, 600}, []time.Duration{time.Minute}, false, three("X-Ratelimit-Limit-Minute", "X-Ratelimit-Remaining-Minute", "", nil)},
-	{"Discord", "first", []int64{5, 50}, []time.Duration{time.Second, 5 * time.Second, 10 * time.Second}, false, func(x *record.Exchange, s *limiter, left int64, until time.Time) {
-		three("X-Ratelimit-Limit", "X-Ratelimit-Remaining", "", nil)(x, s, left, until)
-		x.Header["X-Ratelimit-Reset"] = fmt.Sprintf("%.3f", float64(until.UnixMilli())/1000)
-		x.Header["X-Ratelimit-Reset-After"] = fmt.Sprintf("%.3f", until.Sub(x.At).Seconds())
-		x.Header["X-Ratelimit-Bucket"] = "xabcdef"
-	}},
-	{"draft 11 of the IETF", "fixed", []int64{60, 100, 1000}, []time.Duration{time.Minute, time.Hour}, false, func(x *record.Exchange, s *limiter, left int64, until time.Time) {
-		x.Header["Ratelimit-Policy"] = fmt.Sprintf(`"default";q=%d;w=%d`, s.quota, int(s.per.Seconds()))
-		x.Header["Ratelimit"] = fmt.Sprintf(`"default";r=%d;t=%s`, left, togo(x, until))
-	}},
-	{"draft 07 of the IETF", "fixed", []int64{60, 100}, []time.Duration{15 * time.Minute}, false, func(x *record.Exchange, s *limiter, left int64, until time.Time) {
-		x.Header["Ratelimit-Policy"] = fmt.Sprintf(`%d;w=%d`, s.quota, int(s.per.Seconds()))
-		x.Header["Ratelimit"] = fmt.Sprintf(`limit=%d, remaining=%d, reset=%s`, s.quota, left, togo(x, until))
-	}},
-	{"draft 06 of the IETF, no policy", "fixed", []int64{60, 100, 5000}, []time.Duration{time.Minute, 15 * time.Minute}, false, three("Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset", togo)},
-	{"Zendesk", "fixed", []int64{200, 400, 700}, []time.Duration{time.Minute}, false, three("X-Rate-Limit", "X-Rate-Limit-Remaining", "", nil)},
-	{"GitLab", "fixed", []int64{600, 2000}, []time.Duration{time.Minute}, false, three("Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset", unix)},
-	{"Okta", "fixed", []int64{600, 1200}, []time.Duration{time.Minute}, false, three("X-Rate-Limit-Limit", "X-Rate-Limit-Remaining", "X-Rate-Limit-Reset", unix)},
-	{"Vimeo", "fixed", []int64{100, 600}, []time.Duration{time.Minute}, false, three("X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", func(_ *record.Exchange, t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05-07:00") })},
-	{"Trello", "first", []int64{300, 100}, []time.Duration{10 * time.Second}, false, func(x *record.Exchange, s *limiter, left int64, until time.Time) {
-		three("X-Rate-Limit-Api-Key-Max", "X-Rate-Limit-Api-Key-Remaining", "", nil)(x, s, left, until)
-		x.Header["X-Rate-Limit-Api-Key-Interval-Ms"] = fmt.Sprint(s.per.Milliseconds())
-	}},
-	{"Contentful", "fixed", []int64{7, 36000}, []time.Duration{time.Hour}, false, three("X-Contentful-Ratelimit-Hour-Limit", "X-Contentful-Ratelimit-Hour-Remaining", "", nil)},
-	{"DigitalOcean", "first", []int64{5000}, []time.Duration{time.Hour}, false, three("Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset", unix)},
-	{"Notion, Asana: only Retry-After", "first", []int64{6, 9, 15}, []time.Duration{time.Minute}, false, func(*record.Exchange, *limiter, int64, time.Time) {}},
-	{"Salesforce, of a day", "first", []int64{15000}, []time.Duration{day}, false, func(x *record.Exchange, s *limiter, left int64, _ time.Time) {
-		x.Header["Sforce-Limit-Info"] = fmt.Sprintf("api-usage=%d/%d", s.quota-left, s.quota)
-	}},
-	{"an unknown name, seconds", "fixed", []int64{30, 120}, []time.Duration{time.Minute, 5 * time.Minute, day}, false, three("X-Acme-Ratelimit-Limit", "X-Acme-Ratelimit-Remaining", "X-Acme-Ratelimit-Reset", togo)},
-	{"quota in the name, no reset", "first", []int64{10, 20}, []time.Duration{time.Minute}, false, three("X-Quota-Limit", "X-Quota-Remaining", "", nil)},
-	{"used in place of remaining", "fixed", []int64{100, 250}, []time.Duration{time.Minute, time.Hour}, false, func(x *record.Exchange, s *limiter, left int64, until time.Time) {
-		x.Header["X-Ratelimit-Limit"], x.Header["X-Ratelimit-Used"], x.Header["X-Ratelimit-Reset"] = fmt.Sprint(s.quota), fmt.Sprint(s.quota-left), unix(x, until)
-	}},
-}
-
-// recorded makes a recording of 50 calls of an upstream of a form.
-func (f *form) recorded(r *rand.Rand) (truth *limiter, lines []byte) {
-	s := &limiter{algorithm: f.algorithm, quota: f.quotas[r.IntN(len(f.quotas))], per: f.pers[r.IntN(len(f.pers))]}
-	if s.algorithm == "bucket" {
-		if s.burst = s.quota; f.bursts {
-			s.burst = s.quota * 20
-		}
-	}
-	full := *s
-	now := time.Date(2026, 11, 28, r.IntN(24), r.IntN(60), r.IntN(60), r.IntN(1e9), time.UTC)
-	// The program calls for some windows, sometimes faster and sometimes slower.
-	pause := time.Duration(float64(min(s.per, 2*time.Hour)) * (1 + 2*r.Float64()) / 50)
-	if s.algorithm == "bucket" {
-		pause = time.Duration(float64(s.per) / float64(s.quota) * (0.2 + 0.4*r.Float64()))
-	}
-	paths := []string{"/v1/items", "/v1/items/4711", "/v1/search"}
+	client := &http.Client{Transport: r.Transport(s, func(req *http.Request) (string, string) { return req.URL.Host, s.key })}
 	for range 50 {
-		now = now.Add(time.Duration(float64(pause) * (0.2 + 1.6*r.Float64())))
-		ok, left, until := s.take(now, 1)
-		x := &record.Exchange{At: now.Truncate(time.Millisecond), Host: "api.example.com", Verb: "GET", Path: paths[r.IntN(3)], Status: 200, Kind: "json", Header: map[string]string{}}
-		f.tell(x, s, left, until)
-		if !ok {
-			x.Status, x.Header["Retry-After"] = http.StatusTooManyRequests, seconds(until.Sub(now))
+		time.Sleep(time.Duration(float64(pause) * (0.2 + 1.6*s.rand.Float64())))
+		req := s.wanted(s.rand)
+		req.Header.Set(s.key, "secret")
+		if err := ask(client, req); err != nil {
+			t.Fatal(err)
 		}
-		line, err := json.Marshal(x)
-		if err != nil {
-			panic(err)
-		}
-		lines = append(append(lines, line...), '\n')
 	}
-	return &full, lines
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
-// TestDraftsHaveTheWindowsOfTheirUpstreams makes 50 upstreams of each seed, and compares the
-// windows of their drafts with the truth.
-func TestDraftsHaveTheWindowsOfTheirUpstreams(t *testing.T) {
-	for _, seed := range []uint64{1, 2, 3, 20261128} {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // no secret
-			var wrong []string
-			for i := range 50 {
-				f := &forms[i%len(forms)]
-				truth, lines := f.recorded(r)
-				d := New()
-				if err := d.Log("calls.jsonl", lines); err != nil {
-					t.Fatal(err)
+func ask(client *http.Client, req *http.Request) error {
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	return cmp.Or(err, resp.Body.Close())
+}
+
+// metered returns a client that has only a price book.
+func (s *simulated) metered(t *testing.T, b *book.Book) *http.Client {
+	l, err := quota.New(b, memstore.New(nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := meter.New(l, &meter.Options{
+		Base: s, MaxWait: 48 * time.Hour, Logger: slog.New(slog.DiscardHandler),
+		Keys: map[string]meter.KeySource{"example": meter.Key("secret")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &http.Client{Transport: m}
+}
+
+const workers = 8
+
+// drive makes calls with eight workers, each of which calls again at once, until it is enough.
+func (s *simulated) drive(work func(r *rand.Rand) error, enough func() bool) (failed error) {
+	var wait sync.WaitGroup
+	for w := range workers {
+		wait.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(w), s.rand.Uint64())) //nolint:gosec // no secret
+			for {
+				s.mu.Lock()
+				over := enough()
+				s.mu.Unlock()
+				if over {
+					return
 				}
-				text, _ := d.Book()
-				again := New()
-				if err := again.Log("calls.jsonl", lines); err != nil {
-					t.Fatal(err)
-				}
-				if second, _ := again.Book(); second != text {
-					t.Errorf("%s: two drafts of one recording differ", f.name)
-				}
-				b, err := book.Parse("draft", []byte(text), nil)
-				if err != nil {
-					t.Fatalf("%s: %v\n%s", f.name, err, text)
-				}
-				u := b.Upstreams["example"]
-				if got := windowsOf(u); !slices.Equal(got, []string{truth.String()}) {
-					wrong = append(wrong, fmt.Sprintf("%s: %s, drafted %s", f.name, truth, strings.Join(got, " and ")))
-					if testing.Verbose() {
-						t.Logf("%s\n%.3000s", text, lines)
-					}
-				}
-				if len(u.Methods) != 3 {
-					t.Errorf("%s: %d methods\n%s", f.name, len(u.Methods), text)
+				if err := work(r); err != nil {
+					s.mu.Lock()
+					failed = err
+					s.mu.Unlock()
+					time.Sleep(time.Second)
 				}
 			}
-			t.Logf("seed %d: the windows of %d of 50 are true; the others: %s", seed, 50-len(wrong), strings.Join(wrong, "; "))
-			if len(wrong) > 5 {
-				t.Errorf("seed %d: %d of 50 are wrong", seed, len(wrong))
+		})
+	}
+	wait.Wait()
+	return failed
+}
+
+// meanCost is what a call costs on average.
+func (s *simulated) meanCost() float64 {
+	return map[string]float64{priceOne: 1, priceRoute: 7. / 3, priceRequest: 2.5, priceHeader: 5, priceBody: 5}[s.price]
+}
+
+// outcome is what a draft has made of an upstream.
+type outcome struct {
+	upstream, windows string // no windows: they are true
+	text, recorded    string
+	drafted, told     stretch
+}
+
+func (o *outcome) reached() bool {
+	return o.drafted.first >= 0.95*o.told.first && o.drafted.share >= 0.95*o.told.share && float64(o.drafted.refused) < 0.01*float64(o.drafted.sent) && o.drafted.failed == nil
+}
+
+func (o *outcome) String() string {
+	text := fmt.Sprintf("%-84s first %.3f, later %.3f (%.3f, %.3f), refused %d (%d) of %d", o.upstream, o.drafted.first/o.told.first, o.drafted.share/o.told.share, o.drafted.share, o.told.share, o.drafted.refused, o.told.refused, o.drafted.sent)
+	if o.windows != "" {
+		text += "; drafted " + o.windows
+	}
+	if o.drafted.failed != nil {
+		text += "; " + o.drafted.failed.Error()
+	}
+	if o.told.failed != nil {
+		text += "; told " + o.told.failed.Error()
+	}
+	return text
+}
+
+// trial drafts from a recording of an upstream, and calls it with nothing but the draft.
+func trial(t *testing.T, seed uint64, i int, long bool) (o outcome) {
+	r := rand.New(rand.NewPCG(seed, uint64(i)))                                                                        //nolint:gosec // no secret
+	time.Sleep(time.Until(time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(r.Int64N(int64(20 * day)))))) // the clock of the bubble
+	s := newUpstream(i, r)
+	lines := s.recorded(t)
+	before := make([]limiter, len(s.limits))
+	for i, l := range s.limits {
+		before[i] = *l
+	}
+	d := New()
+	if err := d.Log("calls.jsonl", lines); err != nil {
+		t.Fatal(err)
+	}
+	text, _ := d.Book()
+	o.text, o.recorded = text, string(lines)
+	b, err := book.Parse("draft.yaml", []byte(strings.Replace(text, "\n    mode: observe", "\n    mode: enforce", 1)), nil)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	o.upstream = s.String()
+	want := before[0].String()
+	if s.day {
+		want += " and " + before[1].String()
+	}
+	if got := strings.Join(windowsOf(b.Upstreams["example"]), " and "); got != want {
+		o.windows = got
+	}
+	o.drafted = s.run(t, b, long)
+	// A client that is told the truth begins in the same state, and makes calls for as long.
+	by := o.drafted.lasted + o.drafted.later
+	if l := &before[0]; l.algorithm == "fixed" {
+		time.Sleep(l.per - by%l.per)
+		by += l.per - by%l.per
+	}
+	for i, l := range s.limits {
+		*l = before[i]
+		if !l.until.IsZero() {
+			l.until = l.until.Add(by)
+		}
+		if !l.last.IsZero() {
+			l.last = l.last.Add(by)
+		}
+	}
+	truth := s.truth(text)
+	b, err = book.Parse("truth.yaml", []byte(truth), nil)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, truth)
+	}
+	o.told = s.run(t, b, long)
+	return o
+}
+
+// stretch is what became of the first 1,000 calls of a client, and of those in whole windows after them.
+type stretch struct {
+	lasted, later time.Duration
+	first         float64 // units a second
+	share         float64 // of what the upstream grants, later
+	sent, refused int
+	failed        error
+}
+
+// run calls an upstream with a price book. If it is long, it goes on behind the first 1,000 calls.
+func (s *simulated) run(t *testing.T, b *book.Book, long bool) (o stretch) {
+	client := s.metered(t, b)
+	s.sent, s.refused, s.units = 0, 0, 0
+	work := func(r *rand.Rand) error {
+		req := s.wanted(r)
+		return ask(client, req)
+	}
+	begun := time.Now()
+	o.failed = s.drive(work, func() bool { return s.sent >= 1000 })
+	o.lasted = time.Since(begun)
+	o.first = float64(s.units) / o.lasted.Seconds()
+	o.sent, o.refused, o.share = s.sent, s.refused, 1
+	if !long {
+		return o
+	}
+	begun = time.Now()
+	enough, best := 2000*s.meanCost(), workers/s.slow.Seconds()*s.meanCost()
+	if l := s.limits[0]; l.rate() < best && float64(l.quota) < 4*enough {
+		enough, best = float64(l.quota)*max(1, float64(int(enough)/int(l.quota))), l.rate()
+	}
+	s.units = 0
+	if err := s.drive(work, func() bool { return float64(s.units) >= enough || s.sent > 20000 }); err != nil {
+		o.failed = err
+	}
+	o.later = time.Since(begun)
+	o.share = float64(s.units) / o.later.Seconds() / best
+	o.sent, o.refused = s.sent, s.refused
+	return o
+}
+
+// truth is the price book that somebody writes who knows all of an upstream. Its feedback is that of the draft.
+func (s *simulated) truth(drafted string) string {
+	var windows []string
+	for _, l := range s.limits {
+		w := window{quota: l.quota, per: l.per, burst: l.burst}
+		windows = append(windows, w.written())
+	}
+	_, feedback, _ := strings.Cut(drafted, "    feedback:\n")
+	feedback, _, found := strings.Cut(feedback, "    refusals:\n")
+	if found {
+		feedback = "    feedback:\n" + feedback
+	}
+	feedback = regexp.MustCompile(`per: [0-9]+[smh],`).ReplaceAllStringFunc(feedback, func(text string) string {
+		if text == "per: 24h," {
+			return text
+		}
+		return "per: " + strictyaml.Duration(s.limits[0].per) + ","
+	})
+	cost := map[string]string{
+		priceOne: "1", priceRoute: "1", priceRequest: "{estimate: {query: limit, per: 25, default: 4}}",
+		priceHeader: "{estimate: {learn: p95, first: 9}, actual: {header: " + s.told + "}}", priceBody: "{estimate: {learn: p95, first: 9}, actual: {body: " + s.told + "}}",
+	}[s.price]
+	search := cost
+	if s.price == priceRoute {
+		search = "5"
+	}
+	pool := "requests"
+	if _, named, found := strings.Cut(feedback, "{pool: "); found {
+		pool, _, _ = strings.Cut(named, ",")
+	}
+	return fmt.Sprintf(`
+revision: 1
+upstreams:
+  example:
+    hosts: [api.example.com]
+    api_key: {header: %s}
+    pools: {%s: {windows: [%s]}}
+%s    refusals: [{status: [403, 429, 503], header: Retry-After, for: 30s}, {status: [400, 403, 429], for: 1s}, {status: 200, body: [THROTTLED, RATE_LIMITED], for: 1s}]
+    methods:
+      search: {route: GET /v1/search, charge: {%s: %s}}
+      others: {route: "* /{rest...}", charge: {%s: %s}}
+`, s.key, pool, strings.Join(windows, ", "), feedback, pool, search, pool, cost)
+}
+
+func (s *simulated) String() string {
+	var limits []string
+	for _, l := range s.limits {
+		limits = append(limits, l.String())
+	}
+	return fmt.Sprintf("%s, %s %s, price %s, %s", s.name, s.algorithm, strings.Join(limits, " + "), s.price, s.refuses)
+}
+
+// TestDraftsYield makes 50 upstreams of each seed. A client that has only the draft of 50 recorded calls must get
+// as much of 45 of them as one that has their true price book, with less than 1% of its calls refused. With
+// HEADROOM_SOAK=1, it does so for seeds on which nothing was tuned, one of which is new each time.
+func TestDraftsYield(t *testing.T) {
+	seeds, step := []uint64{11}, 5
+	if os.Getenv("HEADROOM_SOAK") == "1" {
+		seeds, step = []uint64{1, 2, 3, 11, 12, 13, rand.Uint64()}, 1 // on the first three something was tuned
+	}
+	for _, seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			reached, all := 0, 0
+			for i := int(seed % uint64(step)); i < 50; i += step {
+				var o outcome
+				synctest.Test(t, func(t *testing.T) { o = trial(t, seed, i, step == 1) })
+				t.Log(&o)
+				all++
+				if o.reached() {
+					reached++
+				} else if testing.Verbose() {
+					t.Logf("%s\n%.3000s", o.text, o.recorded)
+				}
+			}
+			t.Logf("seed %d: %d of %d reach the bar", seed, reached, all)
+			if least := all * 9 / 10; reached < least {
+				t.Errorf("seed %d: %d of %d reach the bar, want %d", seed, reached, all, least)
 			}
 		})
 	}

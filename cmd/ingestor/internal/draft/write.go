@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/record"
 	"github.com/headroom-quota/headroom/internal/pattern"
@@ -111,7 +112,7 @@ func (w *writer) upstream(name string, u *upstream) {
 		}
 	}
 	w.feedback(pools)
-	w.refusals(u)
+	w.refusals(u, pools)
 	w.methods(u, pools)
 }
 
@@ -177,7 +178,7 @@ func (w *writer) feedback(pools []*pool) {
 	}
 }
 
-func (w *writer) refusals(u *upstream) {
+func (w *writer) refusals(u *upstream, pools []*pool) {
 	lines := map[string]string{}
 	for _, c := range u.calls {
 		if c.Status == http.StatusUnauthorized {
@@ -192,21 +193,20 @@ func (w *writer) refusals(u *upstream) {
 	for _, c := range u.refused() {
 		delete(u.refusals, c.Status)
 		text, from := fmt.Sprintf("- {status: %d, for: 30s}", c.Status), "seen, without a time"
-		if after := c.Header["Retry-After"]; after != "" {
+		switch after := c.Header["Retry-After"]; {
+		case after != "":
 			from = "seen, with Retry-After: " + after + ", which takes precedence"
-		} else {
+			if c.Status != http.StatusTooManyRequests {
+				text = fmt.Sprintf("- {status: %d, header: Retry-After, for: 30s}", c.Status)
+			}
+		case c.Status == http.StatusTooManyRequests:
+			text = "- {status: 429, " + again(pools) + "}"
+		default:
 			for _, p := range pointsOf(c.Exchange) {
-				if in := p.in["reset"]; in != "" && p.remaining <= 0 {
-					text, from = fmt.Sprintf("- {status: %d, until: %s}", c.Status, in), "seen"
-					if c.Status != http.StatusTooManyRequests && strings.Contains(p.in["remaining"], "header: ") {
-						name := strings.TrimSuffix(strings.TrimPrefix(p.in["remaining"], "{header: "), "}")
-						text = fmt.Sprintf("- {status: %d, header: {%s: 0}, until: %s}", c.Status, name, in)
-					}
+				if in, name := p.in["reset"], strings.TrimSuffix(strings.TrimPrefix(p.in["remaining"], "{header: "), "}"); in != "" && p.remaining <= 0 && headerName().MatchString(name) {
+					text, from = fmt.Sprintf("- {status: %d, header: {%s: 0}, until: %s}", c.Status, name, in), "seen"
 				}
 			}
-		}
-		if c.Status != http.StatusTooManyRequests && c.Header["Retry-After"] != "" {
-			text = fmt.Sprintf("- {status: %d, header: Retry-After, for: 30s}", c.Status)
 		}
 		if lines[text] == "" {
 			lines[text] = c.from + ": " + from
@@ -215,15 +215,33 @@ func (w *writer) refusals(u *upstream) {
 	for _, status := range slices.Sorted(maps.Keys(u.refusals)) {
 		lines[fmt.Sprintf("- {status: %d, for: 30s}", status)] = u.refusals[status] + "; look up for how long"
 	}
-	if len(lines) == 0 {
-		lines["- {status: 429, for: 30s}"] = "not seen; look up what a refusal looks like"
+	if !strings.Contains(strings.Join(slices.Collect(maps.Keys(lines)), ""), "status: 429") {
+		const unseen = "not seen; look up what a refusal looks like"
+		lines["- {status: [403, 429, 503], header: Retry-After, for: 30s}"] = unseen
+		lines["- {status: 429, "+again(pools)+"}"] = unseen
 	}
 	w.put(2, "refusals:", "")
-	for _, text := range slices.SortedFunc(maps.Keys(lines), func(a, b string) int { // those with a condition first
-		return cmp.Or(cmp.Compare(strings.Count(b, ", header: "), strings.Count(a, ", header: ")), cmp.Compare(a, b))
+	for _, text := range slices.SortedFunc(maps.Keys(lines), func(a, b string) int { // those with a condition first, and those whose answer must have a time
+		return cmp.Or(cmp.Compare(strings.Count(b, ", header: "), strings.Count(a, ", header: ")), cmp.Compare(strings.Count(b, "until: "), strings.Count(a, "until: ")), cmp.Compare(a, b))
 	}) {
 		w.put(3, text, lines[text])
 	}
+}
+
+// again says when calls may pass after a refusal that names no time.
+func again(pools []*pool) string {
+	wait := 30 * time.Second
+	for _, p := range pools {
+		for _, s := range p.series {
+			if in := s.points[0].in["reset"]; in != "" && !s.window.moves {
+				return "until: " + in
+			}
+			if wait = min(wait, s.window.per); s.window.moves {
+				wait = time.Second
+			}
+		}
+	}
+	return "for: " + strictyaml.Duration(max(wait, time.Second))
 }
 
 func (w *writer) methods(u *upstream, pools []*pool) {

@@ -100,7 +100,7 @@ func TestARecordingHasNoSecret(t *testing.T) {
 		if strings.ContainsAny(secret, "/") {
 			continue // the proxy takes no such path
 		}
-		for _, path := range []string{"/watched/v1/all/" + part, "/watched/v1/all/users/" + part + "/orders?name=" + url.QueryEscape(secret) + "&" + url.QueryEscape(secret) + "=1"} {
+		for _, path := range []string{"/watched/v1/all/" + part, "/watched/v1/all/users/" + part + "/orders?name=" + url.QueryEscape(secret) + "&" + url.QueryEscape(secret) + "=1&limit=25&count=47119&per_page=" + url.QueryEscape(secret)} {
 			req := r.request("POST", path, strings.NewReader(`{"`+secret+`": "`+secret+`", "model": "`+secret+`"}`), "X-Watched-Key", theToken, "Cookie", "a="+secret, "Authorization", "Bearer "+theToken)
 			req.Header.Del("X-Api-Key")
 			req.Header["X-Note"] = []string{secret}
@@ -129,6 +129,9 @@ func TestARecordingHasNoSecret(t *testing.T) {
 		}
 		if x.Host != "watched.test" || x.Verb != "POST" || x.Key != "X-Watched-Key" || x.Status != 429 || x.Header["X-Ratelimit-Remaining"] != "41" || x.Body["usage.total_tokens"] != "812" {
 			t.Errorf("what a draft needs is missing: %+v", x)
+		}
+		if want := strings.HasSuffix(x.Path, "orders"); want != (x.Sizes["limit"] == "25") || len(x.Sizes) > 1 {
+			t.Errorf("of the query of %s, the recording has %v", x.Path, x.Sizes)
 		}
 	}
 }

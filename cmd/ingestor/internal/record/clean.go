@@ -219,7 +219,8 @@ type Exchange struct {
 	Host   string            `json:"host"`
 	Verb   string            `json:"verb"`
 	Path   string            `json:"path"`
-	Key    string            `json:"key,omitempty"` // the header that had a key
+	Sizes  map[string]string `json:"sizes,omitempty"` // how much the query asks for, by the parameter
+	Key    string            `json:"key,omitempty"`   // the header that had a key
 	Status int               `json:"status"`
 	Kind   string            `json:"kind,omitempty"`   // "json" or "stream": the body is one that prices read
 	Header map[string]string `json:"header,omitempty"` // about limits
@@ -233,8 +234,29 @@ var Places = []string{
 	"usage.output_tokens|message.usage.output_tokens|response.usage.output_tokens|usage.completion_tokens|usageMetadata.candidatesTokenCount",
 	"extensions.cost.requestedQueryCost", "extensions.cost.actualQueryCost",
 	"extensions.cost.throttleStatus.maximumAvailable", "extensions.cost.throttleStatus.currentlyAvailable", "extensions.cost.throttleStatus.restoreRate",
+	"cost|meta.cost|usage.cost|meta.credits_used|usage.credits|credits_used|usage.units",
 	"data.rateLimit.limit", "data.rateLimit.cost", "data.rateLimit.remaining", "data.rateLimit.resetAt",
 	"errors.0.extensions.code", "errors.0.type", "error.code", "error.type", "error.status",
+}
+
+// sizes are parameters that say how much a call asks for: its price may depend on them.
+var sizes = map[string]bool{
+	"limit": true, "per_page": true, "perPage": true, "page_size": true, "pageSize": true, "page[size]": true, "max_results": true, "maxResults": true,
+	"count": true, "size": true, "first": true, "top": true, "$top": true, "rows": true, "take": true, "num": true,
+}
+
+// sizesOf returns the sizes in a query: short numbers, and nothing else of it.
+func sizesOf(query string) (kept map[string]string) {
+	for pair := range strings.SplitSeq(query, "&") {
+		name, text, _ := strings.Cut(pair, "=")
+		if sizes[name] && text != "" && len(text) <= 4 && strings.Trim(text, "0123456789") == "" {
+			if kept == nil {
+				kept = map[string]string{}
+			}
+			kept[name] = text
+		}
+	}
+	return kept
 }
 
 // sources reads the places.
@@ -263,8 +285,8 @@ func PlacesOf(named string) string {
 
 // begin notes what is known of a call when the header of its answer has come. The reading is
 // nil if its body is none that prices read.
-func begin(host, verb, path, key string, status int, h http.Header, length int64) (*Exchange, *content.Reading) {
-	x := &Exchange{Host: host, Verb: verb, Path: path, Key: key, Status: status, Header: about(h)}
+func begin(host, verb string, u *url.URL, key string, status int, h http.Header, length int64) (*Exchange, *content.Reading) {
+	x := &Exchange{Host: host, Verb: verb, Path: u.EscapedPath(), Sizes: sizesOf(u.RawQuery), Key: key, Status: status, Header: about(h)}
 	switch kind := strings.ToLower(h.Get("Content-Type")); {
 	case strings.Contains(kind, "event-stream"), strings.Contains(kind, "ndjson"), strings.Contains(kind, "jsonl"):
 		x.Kind = "stream"
@@ -309,8 +331,8 @@ func (x *Exchange) clean(c *Cleaner) {
 
 // Take makes an exchange of a call that somebody else has recorded, with its whole answer. The
 // words of its path stay, unless they look like an id: whoever has the recording knows them.
-func Take(at time.Time, host, verb, path string, asked http.Header, status int, h http.Header, body []byte) *Exchange {
-	x, r := begin(host, verb, path, keyHeader(asked), status, h, int64(len(body)))
+func Take(at time.Time, host, verb string, u *url.URL, asked http.Header, status int, h http.Header, body []byte) *Exchange {
+	x, r := begin(host, verb, u, keyHeader(asked), status, h, int64(len(body)))
 	if r != nil {
 		_, _ = r.Write(body) // it never fails
 	}

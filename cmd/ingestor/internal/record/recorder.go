@@ -192,7 +192,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if host == "" || !t.takes() {
 		return resp, nil
 	}
-	x, reading := begin(host, req.Method, req.URL.EscapedPath(), key, resp.StatusCode, resp.Header, resp.ContentLength)
+	x, reading := begin(host, req.Method, req.URL, key, resp.StatusCode, resp.Header, resp.ContentLength)
 	if reading == nil || resp.Body == nil || resp.Body == http.NoBody || resp.StatusCode == http.StatusSwitchingProtocols {
 		t.add(x)
 		return resp, nil
