@@ -97,6 +97,8 @@ func (d *Draft) OpenAPI(from string, text []byte) error {
 		if u.key.header == "" && (k.header != "" || u.key.query == "" && k.query != "") {
 			k.query = cmp.Or(k.query, u.key.query)
 			u.key = k
+		} else if k.header != "" && k.header != u.key.header {
+			u.noteOnce(fmt.Sprintf("%s has its key in the header %s; the draft has %s", k.from, k.header, u.key.header))
 		}
 	}
 	u.extensions(doc, from, "the document")
@@ -199,7 +201,9 @@ func (u *upstream) extensions(at node, from, where string) {
 			}
 		}
 		if l.window.quota <= 0 || l.window.per <= 0 {
-			u.noteOnce(fmt.Sprintf("%s: %s of %s is in a form that is not known; read it yourself", from, name, where))
+			if text := fmt.Sprintf("%s: %s is in a form that is not known; read it yourself, as at ", from, name); !slices.ContainsFunc(u.notes, func(n string) bool { return strings.HasPrefix(n, text) }) {
+				u.notes = append(u.notes, text+where)
+			}
 			continue
 		}
 		l.from = fmt.Sprintf("%s: %s of %s", from, name, where)

@@ -40,7 +40,7 @@ type point struct {
 var (
 	roles = map[string]string{
 		"limit": "limit", "max": "limit", "maximum": "limit", "allowed": "limit", "remaining": "remaining", "remain": "remaining", "left": "remaining", "available": "remaining",
-		"reset": "reset", "resets": "reset", "used": "used", "consumed": "used", "interval": "interval", "window": "interval", "resource": "resource",
+		"reset": "reset", "resets": "reset", "used": "used", "consumed": "used", "interval": "interval", "window": "interval", "period": "interval", "resource": "resource",
 	}
 	windowWords = map[string]time.Duration{
 		"second": time.Second, "secondly": time.Second, "minute": time.Minute, "minutely": time.Minute, "hour": time.Hour, "hourly": time.Hour, "day": day, "daily": day,
@@ -182,6 +182,7 @@ func roleOf(name string) (role, group string, per time.Duration) {
 		text = after
 	}
 	var rest []string
+	named := false
 	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '-' || r == '_' }) {
 		switch {
 		case prices[part] && role == "":
@@ -191,10 +192,11 @@ func roleOf(name string) (role, group string, per time.Duration) {
 		case windowWords[part] != 0:
 			per = windowWords[part]
 		case !noise[part] && roles[part] == "":
-			rest = append(rest, part)
+			before, limits := strings.CutSuffix(part, "limit") // as in X-BurstLimit-Remaining
+			rest, named = append(rest, before), named || limits
 		}
 	}
-	if !strings.Contains(strings.ToLower(name), "rate") && len(rest) > 0 && rest[0] != "requests" && rest[0] != "tokens" {
+	if !named && !strings.Contains(strings.ToLower(name), "rate") && len(rest) > 0 && rest[0] != "requests" && rest[0] != "tokens" {
 		rest = nil // of another vendor's form
 	}
 	if strings.HasPrefix(text, "sforce") { // Salesforce counts 24 hours, and does not say it
@@ -405,30 +407,57 @@ func lengthOf(longest time.Duration, ends []time.Time) time.Duration {
 }
 
 // regains returns how many units a second come back while calls are made, if it is a bucket: then
-// what is left falls by less than one for each call. In a window it falls by one, until it jumps.
+// what is left falls by less than what a call takes. In a window it falls by that, until it jumps.
 func (w window) regains(points []point) (rate float64, refills bool) {
 	var back, seconds float64
+	var line slope
 	some, all := 0, 0
 	for i := 1; i < len(points); i++ {
 		a, b := &points[i-1], &points[i]
-		if a.remaining < 0 || b.remaining < 0 || b.remaining >= w.quota-1 || b.remaining > a.remaining+w.quota/2 || b.call.Status >= 400 {
+		if a.remaining < 0 || b.remaining < 0 || b.remaining >= w.quota-1 || b.remaining > a.remaining+w.quota/2 {
 			continue
 		}
-		back, seconds, all = back+float64(b.remaining-a.remaining+1), seconds+b.at.Sub(a.at).Seconds(), all+1
+		more, apart := float64(b.remaining-a.remaining), b.at.Sub(a.at).Seconds()
+		if b.call.Status < 400 { // otherwise it took nothing
+			line.add(apart, more)
+			more++
+		}
+		back, seconds, all = back+more, seconds+apart, all+1
 		if b.remaining >= a.remaining {
 			some++
 		}
 	}
-	if all < 5 || 5*some < all || seconds <= 0 || 10*back < float64(all) { // calls at once come in any order, and none comes back
+	switch rate, refills = line.rises(); {
+	case all < 5 || seconds <= 0:
+		return 0, false
+	case 5*some >= all && 10*back >= float64(all): // calls at once come in any order, and none comes back
+		rate = back / seconds
+	case !refills:
 		return 0, false
 	}
-	rate = back / seconds
 	for _, p := range points { // what answers tell of the time until it is full must fit
 		if rest, want := p.end.Sub(p.at).Seconds(), float64(w.quota-p.remaining)/rate; !p.end.IsZero() && p.remaining >= 0 && math.Abs(rest-want) > slack.Seconds()+0.3*want {
 			return 0, false
 		}
 	}
 	return rate, true
+}
+
+// slope is the line through points, by least squares.
+type slope struct{ n, x, y, xx, xy, yy float64 }
+
+func (l *slope) add(x, y float64) {
+	l.n, l.x, l.y, l.xx, l.xy, l.yy = l.n+1, l.x+x, l.y+y, l.xx+x*x, l.xy+x*y, l.yy+y*y
+}
+
+// rises returns how fast the line rises, and whether that can hardly be chance.
+func (l *slope) rises() (rate float64, sure bool) {
+	xx, xy, yy := l.xx-l.x*l.x/l.n, l.xy-l.x*l.y/l.n, l.yy-l.y*l.y/l.n
+	if l.n < 10 || xx <= 0 {
+		return 0, false
+	}
+	rate = xy / xx
+	return rate, 10*rate*l.x > l.n && rate > 4*math.Sqrt(max(yy-rate*xy, 0)/(l.n-2)/xx)
 }
 
 // moving works out a window whose end moves with each answer: a bucket that is full again then, or
@@ -445,7 +474,8 @@ func (w window) moving(points []point, longest time.Duration) window {
 	for _, p := range points {
 		if p.remaining >= 0 && p.remaining < w.quota {
 			rest := p.end.Sub(p.at).Seconds()
-			fits = fits && math.Abs(rest-each*float64(w.quota-p.remaining)) <= slack.Seconds()+0.1*rest
+			most := each * float64(w.quota-p.remaining) // what is left is rounded down
+			fits = fits && rest <= most+slack.Seconds()+0.1*rest && rest >= most-each-slack.Seconds()-0.1*rest
 			exact = exact || p.end.Sub(p.at)%time.Second != 0 && strings.Contains(p.in["reset"], "duration")
 			different[p.remaining] = true
 		}
@@ -462,8 +492,8 @@ func (w window) moving(points []point, longest time.Duration) window {
 // bucket makes the window one that refills by so many units a second.
 func (w window) bucket(rate float64) window {
 	w.moves, w.burst, w.unsure = true, w.quota, ""
-	for _, d := range usual {
-		if math.Abs(rate*d.Seconds()/float64(w.quota)-1) < 0.12 {
+	for i, d := range append(slices.Clone(usual), lengths...) {
+		if off := math.Abs(rate*d.Seconds()/float64(w.quota) - 1); off < 0.08 || i < len(usual) && off < 0.12 {
 			w.per = d
 			return w
 		}
@@ -486,33 +516,43 @@ func (w window) byJumps(points []point) window {
 	drop := int64(1) // by the dearest call
 	for i := 1; i < len(points); i++ {
 		a, b := &points[i-1], &points[i]
-		if a.remaining >= 0 && b.remaining > a.remaining {
+		if a.remaining >= 0 && (b.remaining > a.remaining || b.remaining == a.remaining && b.remaining == w.quota-1) {
 			jumps = append(jumps, jump{a.at, b.at})
 		}
 		drop = max(drop, a.remaining-b.remaining)
 	}
-	if len(jumps) == 0 {
+	first, last := points[0], points[len(points)-1]
+	if last.remaining < 0 {
 		return w
 	}
 	least, most := time.Duration(0), time.Duration(math.MaxInt64)
-	before := points[0].at
-	for i, j := range jumps {
+	before := first.at
+	for i, j := range append(jumps, jump{after: last.at}) {
 		least = max(least, j.after.Sub(before))
-		if before = j.before; i > 0 {
+		if before = j.before; i > 0 && i < len(jumps) {
 			most = min(most, j.before.Sub(jumps[i-1].after))
 		}
 	}
+	fits := func(d time.Duration) bool { // answers take more or less time
+		return w.per == 0 && float64(d) >= 0.97*float64(least) && float64(d)*0.97 <= float64(most)
+	}
 	w.unsure = "worked out from when more was left again"
-	if len(jumps) == 1 && points[0].remaining >= w.quota-drop { // the first one may have begun with the first call
-		most = jumps[0].before.Sub(points[0].at)
-		if !slices.ContainsFunc(lengths, func(d time.Duration) bool { return d >= least && d <= most }) {
-			most = math.MaxInt64
+	switch {
+	case len(jumps) == 0:
+		w.unsure = "no window has ended in the recording, so it may be longer; look it up"
+	case len(jumps) == 1 && first.remaining >= w.quota-drop: // the first one may have begun with the first call
+		all := most
+		if most = jumps[0].before.Sub(first.at); !slices.ContainsFunc(lengths, fits) {
+			most = all
 		}
 	}
 	for _, d := range append(slices.Clone(usual), lengths...) {
-		if d >= least && d <= most && w.per == 0 {
+		if fits(d) {
 			w.per = d
 		}
+	}
+	if i := slices.IndexFunc(usual, func(d time.Duration) bool { return d >= least }); w.per == 0 && i >= 0 {
+		w.per = usual[i]
 	}
 	return w
 }

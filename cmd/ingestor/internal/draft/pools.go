@@ -207,7 +207,7 @@ func (u *upstream) byRefusals() (w window, from string) {
 	for _, c := range refused {
 		longest = max(longest, wait(c))
 	}
-	if longest == 0 {
+	if longest == 0 || len(refused) < 2 { // one says too little of how many calls fit
 		return w, ""
 	}
 	w.per = usual[slices.IndexFunc(usual, func(d time.Duration) bool { return d >= longest-slack })]
@@ -319,15 +319,15 @@ func (p *pool) findCosts(u *upstream) (more int64) {
 					usual = n
 				}
 			}
-			switch {
-			case total < 2 || usual == 1 && 5*sum <= 6*int64(total) || most > p.limit():
+			fixed := line{fmt.Sprint(usual), fmt.Sprintf("%d of %d calls in a row took %d", seen[usual], total, usual)}
+			switch text, fits := s.told(all, r, most); {
+			case total < 2 || most > p.limit():
+			case fits > seen[usual]:
+				p.costs[r] = line{text, "calls say what they cost"}
+			case usual == 1 && 5*sum <= 6*int64(total):
 			case 2*seen[usual] > total && 5*sum <= 6*usual*int64(total):
-				p.costs[r] = line{fmt.Sprint(usual), fmt.Sprintf("%d of %d calls in a row took %d", seen[usual], total, usual)}
+				p.costs[r] = fixed
 			default:
-				if text := s.told(all, r, most); text != "" {
-					p.costs[r] = line{text, "calls say what they cost"}
-					continue
-				}
 				mean := max((2*sum+int64(total)-1)/int64(2*total), 1)
 				p.costs[r] = line{fmt.Sprint(mean), fmt.Sprintf("%d calls in a row took up to %d, and %d on average", total, most, mean)}
 				more = max(more, most+mean)
@@ -347,24 +347,26 @@ func (p *pool) limit() int64 {
 }
 
 // told returns what tells the price of the calls of a route, as the price book writes it: a number in
-// the query or in the answer that is what calls have taken.
-func (s *series) told(all []taking, r *route, most int64) (text string) {
-	has, fits, here := map[string]int{}, map[string]int{}, map[string]bool{}
+// the query or in the answer that is what calls have taken. It fits so many calls of the route.
+func (s *series) told(all []taking, r *route, most int64) (text string, calls int) {
+	has, fits, here := map[string]int{}, map[string]int{}, map[string]int{}
 	for _, t := range all {
 		for source, n := range t.call.prices(most) {
 			has[source]++
-			here[source] = here[source] || t.call.route == r
-			if n == t.units || s.window.burst > 0 && n-t.units <= 1 && t.units-n <= 1 {
-				fits[source]++
+			if n != t.units && (s.window.burst == 0 || n-t.units > 1 || t.units-n > 1) {
+				continue
+			}
+			if fits[source]++; t.call.route == r {
+				here[source]++
 			}
 		}
 	}
 	for _, source := range slices.Sorted(maps.Keys(here)) {
-		if n := fits[source]; here[source] && n > 3 && 5*n >= 4*has[source] && n > fits[text] {
+		if n := fits[source]; n > 3 && 5*n >= 4*has[source] && n > fits[text] {
 			text = source
 		}
 	}
-	return text
+	return text, here[text]
 }
 
 // prices returns what a call may have cost, by what tells it.

@@ -206,11 +206,10 @@ type simulated struct {
 	key     string     // the header that must have the key
 	pages   bool       // lists have pages, with cursors in their paths
 
-	mu            sync.Mutex
-	rand          *rand.Rand
-	slow          time.Duration // a call takes about so long
-	sent, refused int
-	units         int64 // that it has granted
+	mu   sync.Mutex
+	rand *rand.Rand
+	slow time.Duration // a call takes about so long
+	seen *stretch      // nil: the calls are recorded
 }
 
 // newUpstream makes an upstream. The first ones have the forms of public APIs, and the others random ones.
@@ -349,12 +348,13 @@ func (s *simulated) RoundTrip(req *http.Request) (*http.Response, error) {
 	if x.Body == nil {
 		x.Body = map[string]string{"data.id": "4711"}
 	}
-	s.sent++
+	if s.seen != nil {
+		s.seen.note(now, ok, cost)
+	}
 	switch {
 	case req.Header.Get(s.key) == "":
 		x.Status = http.StatusUnauthorized
 	case !ok:
-		s.refused++
 		kind, after, _ := strings.Cut(s.refuses, " and ")
 		x.Status, _ = strconv.Atoi(kind)
 		switch after {
@@ -367,7 +367,6 @@ func (s *simulated) RoundTrip(req *http.Request) (*http.Response, error) {
 			x.Body = map[string]string{"errors.0.extensions.code": after, "errors.0.message": "too many calls"}
 		}
 	default:
-		s.units += cost
 		switch s.price {
 		case priceHeader:
 			x.Header[s.told] = fmt.Sprint(cost)
