@@ -410,24 +410,24 @@ func lengthOf(longest time.Duration, ends []time.Time) time.Duration {
 // what is left falls by less than what a call takes. In a window it falls by that, until it jumps.
 func (w window) regains(points []point) (rate float64, refills bool) {
 	var back, seconds float64
-	var line slope
+	var apart []interval
 	some, all := 0, 0
 	for i := 1; i < len(points); i++ {
 		a, b := &points[i-1], &points[i]
 		if a.remaining < 0 || b.remaining < 0 || b.remaining >= w.quota-1 || b.remaining > a.remaining+w.quota/2 {
 			continue
 		}
-		more, apart := float64(b.remaining-a.remaining), b.at.Sub(a.at).Seconds()
+		at := interval{b.call, b.at.Sub(a.at).Seconds(), float64(b.remaining - a.remaining)}
 		if b.call.Status < 400 { // otherwise it took nothing
-			line.add(apart, more)
-			more++
+			apart = append(apart, at)
+			back++
 		}
-		back, seconds, all = back+more, seconds+apart, all+1
+		back, seconds, all = back+at.more, seconds+at.seconds, all+1
 		if b.remaining >= a.remaining {
 			some++
 		}
 	}
-	switch rate, refills = line.rises(); {
+	switch rate, refills = refill(apart); {
 	case all < 5 || seconds <= 0:
 		return 0, false
 	case 5*some >= all && 10*back >= float64(all): // calls at once come in any order, and none comes back
@@ -443,21 +443,63 @@ func (w window) regains(points []point) (rate float64, refills bool) {
 	return rate, true
 }
 
-// slope is the line through points, by least squares.
-type slope struct{ n, x, y, xx, xy, yy float64 }
-
-func (l *slope) add(x, y float64) {
-	l.n, l.x, l.y, l.xx, l.xy, l.yy = l.n+1, l.x+x, l.y+y, l.xx+x*x, l.xy+x*y, l.yy+y*y
+// interval is the time between two calls, and how much more was left after the second one.
+type interval struct {
+	call          *call
+	seconds, more float64
 }
 
-// rises returns how fast the line rises, and whether that can hardly be chance.
-func (l *slope) rises() (rate float64, sure bool) {
-	xx, xy, yy := l.xx-l.x*l.x/l.n, l.xy-l.x*l.y/l.n, l.yy-l.y*l.y/l.n
-	if l.n < 10 || xx <= 0 {
+// refill returns how many units a second come back to a bucket whose calls do not take one each, and
+// whether that can hardly be chance: by a number that says what calls take, or else by how much
+// more is left the longer two calls are apart, among the calls of each route.
+func refill(all []interval) (rate float64, sure bool) {
+	n := float64(len(all))
+	if n < 10 {
+		return 0, false
+	}
+	back, fits, seconds := map[string]float64{}, map[string]float64{}, 0.0
+	for _, i := range all {
+		seconds += i.seconds
+		for source, units := range i.call.prices(0) {
+			if !strings.Contains(source, "query") { // those are so small that they fit anything
+				back[source] += i.more + float64(units)
+			}
+		}
+	}
+	routes := map[*route][]interval{}
+	for _, i := range all {
+		routes[i.call.route] = append(routes[i.call.route], i)
+		for source, units := range i.call.prices(0) {
+			if math.Abs(i.more+float64(units)-i.seconds*back[source]/seconds) < 1.5 {
+				fits[source]++
+			}
+		}
+	}
+	best := ""
+	for _, source := range slices.Sorted(maps.Keys(fits)) {
+		if fits[source] >= 0.9*n && fits[source] > fits[best] && back[source] >= 0.1*n {
+			best = source
+		}
+	}
+	if best != "" {
+		return back[best] / seconds, true
+	}
+	var xx, xy, yy float64 // least squares
+	for _, each := range routes {
+		var x, y float64
+		for _, i := range each {
+			x, y = x+i.seconds/float64(len(each)), y+i.more/float64(len(each))
+		}
+		for _, i := range each {
+			xx, xy, yy = xx+(i.seconds-x)*(i.seconds-x), xy+(i.seconds-x)*(i.more-y), yy+(i.more-y)*(i.more-y)
+		}
+	}
+	left := n - float64(len(routes)) - 1
+	if left < 5 || xx < 0.001*seconds*seconds/n { // all are alike
 		return 0, false
 	}
 	rate = xy / xx
-	return rate, 10*rate*l.x > l.n && rate > 4*math.Sqrt(max(yy-rate*xy, 0)/(l.n-2)/xx)
+	return rate, rate*seconds >= 0.1*n && rate > 4*math.Sqrt(max(yy-rate*xy, 0)/left/xx)
 }
 
 // moving works out a window whose end moves with each answer: a bucket that is full again then, or
