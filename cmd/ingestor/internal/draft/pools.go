@@ -20,20 +20,12 @@ type pool struct {
 	name    string
 	series  []*series // that answers tell
 	windows []line
-	least   int64           // of their limits; 0: there is none
 	inOne   map[*route]bool // routes whose answers tell about it
 	costs   map[*route]line // what calls take, if it is not 1
 }
 
 func (p *pool) add(w window, from string) {
 	p.windows = append(p.windows, line{w.written(), from})
-	most := w.quota
-	if w.drains() {
-		most = w.burst
-	}
-	if p.least == 0 || most < p.least {
-		p.least = most
-	}
 }
 
 type series struct {
