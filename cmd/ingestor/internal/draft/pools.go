@@ -268,23 +268,78 @@ type taking struct {
 	units int64
 }
 
-// taken returns what calls have taken, as far as two answers in a row tell it. What has come back
-// to a bucket meanwhile counts, too.
+// taken returns what calls have taken, as far as two answers tell it that the upstream counted one
+// after the other in the same window. What has come back to a bucket meanwhile counts, too.
 func (s *series) taken() (all []taking) {
-	for i := 1; i < len(s.points); i++ {
-		a, b, back := &s.points[i-1], &s.points[i], 0.0
-		if w := s.window; w.burst > 0 {
+	points, w := s.points, s.window
+	if !w.moves {
+		points = s.counted()
+	}
+	for i := 1; i < len(points); i++ {
+		a, b, back := &points[i-1], &points[i], 0.0
+		if a.remaining < 0 || b.remaining < 0 || b.call.Status >= 400 || !w.moves && !s.same(a, b) {
+			continue
+		}
+		if w.burst > 0 {
 			back = b.at.Sub(a.at).Seconds() * float64(w.quota) / w.per.Seconds()
 			if float64(a.remaining)+back >= float64(w.burst) {
 				continue // it was full
 			}
 		}
-		n := int64(math.Round(float64(a.remaining-b.remaining) + back))
-		if a.remaining >= 0 && b.remaining >= 0 && n >= 0 && b.call.Status < 400 && (s.window.moves || a.end.Sub(b.end).Abs() <= slack) {
+		if n := int64(math.Round(float64(a.remaining-b.remaining) + back)); n > 0 || n == 0 && (w.moves || s.ends(a, b)) {
 			all = append(all, taking{b.call, n})
 		}
 	}
 	return all
+}
+
+// ends reports whether the ends of windows tell these two apart: times in whole seconds do not in shorter ones.
+func (s *series) ends(a, b *point) bool {
+	return !a.end.IsZero() && !b.end.IsZero() && s.window.per > 2*slack
+}
+
+// same reports whether two answers are of the same window. Without its end, calls that are far apart
+// may be of two windows, although less is left after the second one.
+func (s *series) same(a, b *point) bool {
+	if s.ends(a, b) {
+		return a.end.Sub(b.end).Abs() <= slack
+	}
+	return a.end.Sub(b.end).Abs() <= slack && 2*b.at.Sub(a.at).Abs() < s.window.per
+}
+
+// counted returns the points in the order in which the upstream has counted them: within a window,
+// what is left falls with each call. Answers to calls at once may come in another order.
+func (s *series) counted() []point {
+	all, begun := slices.Clone(s.points), 0
+	for i := 1; i <= len(all); i++ {
+		if i < len(all) && !rises(s.points, i) && s.same(&s.points[i-1], &s.points[i]) {
+			continue
+		}
+		slices.SortStableFunc(all[begun:i], func(a, b point) int { return cmp.Compare(b.remaining, a.remaining) })
+		begun = i
+	}
+	return all
+}
+
+// rises reports whether more is left at a point because a window has ended. If it is only that answers to
+// calls at once came in another order, then more was left a little before, and no number comes twice.
+func rises(points []point, i int) bool {
+	const atOnce = 8
+	b := points[i].remaining
+	if b <= points[i-1].remaining {
+		return false
+	}
+	before, after := points[max(i-atOnce, 0):i], points[i:min(i+atOnce, len(points))]
+	twice := func(p point) bool {
+		return p.call.Status < 400 && slices.ContainsFunc(before, func(o point) bool { return o.remaining == p.remaining && o.call.Status < 400 })
+	}
+	switch {
+	case slices.ContainsFunc(after, twice):
+		return true
+	case slices.ContainsFunc(before, func(p point) bool { return p.remaining > b }):
+		return false
+	}
+	return i >= atOnce || !slices.ContainsFunc(after, func(p point) bool { return p.remaining >= 0 && p.remaining < points[i-1].remaining })
 }
 
 // findCosts finds what the calls of each route take of a pool: what answers tell of it, a fixed price,
@@ -306,8 +361,8 @@ func (p *pool) findCosts(u *upstream) (more int64) {
 				}
 			}
 			usual := int64(1)
-			for n := range seen {
-				if seen[n] > seen[usual] || seen[n] == seen[usual] && n < usual {
+			for n := range seen { // a call that took nothing is no reason to count none
+				if n > 0 && (seen[n] > seen[usual] || seen[n] == seen[usual] && n < usual) {
 					usual = n
 				}
 			}

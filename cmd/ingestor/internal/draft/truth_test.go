@@ -340,7 +340,7 @@ func TestCallsAtOnceAreNoBucket(t *testing.T) {
 	if err := d.Log("calls.jsonl", lines); err != nil {
 		t.Fatal(err)
 	}
-	if text, _ := d.Book(); !strings.Contains(text, "- {per: 1h, quota: 1000}") {
+	if text, _ := d.Book(); !strings.Contains(text, "- {per: 1h, quota: 1000}") || !strings.Contains(text, "charge: {requests: 1}}  # calls.jsonl; 50 calls\n") {
 		t.Errorf("drafted:\n%s", text)
 	}
 }
