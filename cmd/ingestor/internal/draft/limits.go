@@ -550,47 +550,41 @@ func (w window) bucket(rate float64) window {
 	return w
 }
 
-// byJumps works out a window from what is left, if no answer tells when more comes: it jumps up
-// at the end of a window.
+// byJumps works out a window from what is left, if no answer tells when more comes: it jumps up at
+// the end of a window. One jump does not tell how long before it the window began, so it takes two to
+// tell how long a window is at most. A draft must not allow more than the upstream does, so it has the
+// longest length that fits.
 func (w window) byJumps(points []point) window {
 	type jump struct{ after, before time.Time }
 	var jumps []jump
-	drop := int64(1) // by the dearest call
 	for i := 1; i < len(points); i++ {
 		a, b := &points[i-1], &points[i]
-		if a.remaining >= 0 && (b.remaining > a.remaining || b.remaining == a.remaining && b.remaining == w.quota-1) {
+		if a.remaining >= 0 && (rises(points, i) || b.remaining == a.remaining && b.remaining == w.quota-1) {
 			jumps = append(jumps, jump{a.at, b.at})
 		}
-		drop = max(drop, a.remaining-b.remaining)
 	}
-	first, last := points[0], points[len(points)-1]
+	last := points[len(points)-1]
 	if last.remaining < 0 {
 		return w
 	}
 	least, most := time.Duration(0), time.Duration(math.MaxInt64)
-	before := first.at
+	before := points[0].at
 	for i, j := range append(jumps, jump{after: last.at}) {
 		least = max(least, j.after.Sub(before))
 		if before = j.before; i > 0 && i < len(jumps) {
 			most = min(most, j.before.Sub(jumps[i-1].after))
 		}
 	}
-	fits := func(d time.Duration) bool { // answers take more or less time
-		return w.per == 0 && float64(d) >= 0.97*float64(least) && float64(d)*0.97 <= float64(most)
-	}
 	w.unsure = "worked out from when more was left again"
-	switch {
-	case len(jumps) == 0:
-		w.unsure = "no window has ended in the recording, so it may be longer; look it up"
-	case len(jumps) == 1 && first.remaining >= w.quota-drop: // the first one may have begun with the first call
-		all := most
-		if most = jumps[0].before.Sub(first.at); !slices.ContainsFunc(lengths, fits) {
-			most = all
-		}
+	if len(jumps) < 2 {
+		least = max(least, time.Hour)
+		w.unsure = "the recording has no whole window, so it may be shorter or longer; look it up"
 	}
-	for _, d := range append(slices.Clone(usual), lengths...) {
-		if fits(d) {
-			w.per = d
+	for _, all := range [][]time.Duration{usual, lengths} {
+		for _, d := range slices.Backward(all) {
+			if w.per == 0 && len(jumps) > 1 && float64(d) >= 0.97*float64(least) && float64(d)*0.97 <= float64(most) { // answers take more or less time
+				w.per = d
+			}
 		}
 	}
 	if i := slices.IndexFunc(usual, func(d time.Duration) bool { return d >= least }); w.per == 0 && i >= 0 {

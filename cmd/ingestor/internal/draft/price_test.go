@@ -72,3 +72,34 @@ func TestTheHourTellsThePriceIfTheSecondDoesNot(t *testing.T) {
 		t.Errorf("drafted:\n%s", text)
 	}
 }
+
+// Where the evidence leaves a doubt, the draft must not allow more than the upstream does.
+func TestADraftHasTheLongestWindowThatFits(t *testing.T) {
+	left := func(quota, each int) func(i int) map[string]string {
+		return func(i int) map[string]string {
+			return map[string]string{"X-Quota-Limit": fmt.Sprint(quota), "X-Quota-Remaining": fmt.Sprint(quota - 1 - i%each)}
+		}
+	}
+	for name, c := range map[string]struct {
+		calls  int
+		apart  time.Duration
+		header func(i int) map[string]string
+		want   string
+	}{
+		"no window has ended":             {50, time.Second, left(10000, 50), "- {per: 1h, quota: 10000}"},
+		"no window has ended in a day":    {50, 20 * time.Minute, left(10000, 50), "- {per: 24h, quota: 10000}"},
+		"one has, which may begin before": {50, 10 * time.Second, left(10000, 30), "- {per: 1h, quota: 10000}"},
+		"two have":                        {50, 3 * time.Second, left(100, 20), "- {per: 1m, quota: 100, precision: 600ms}"},
+		"two have, with few calls":        {20, 8 * time.Second, left(100, 7), "- {per: 1m, quota: 100, precision: 600ms}"},
+		"calls at once": {48, 200 * time.Millisecond, func(i int) map[string]string {
+			return left(10000, 48)(i ^ 1)
+		}, "- {per: 1h, quota: 10000}"},
+		"more calls at once": {48, 200 * time.Millisecond, func(i int) map[string]string {
+			return left(10000, 48)(i/4*4 + []int{2, 0, 3, 1}[i%4])
+		}, "- {per: 1h, quota: 10000}"},
+	} {
+		if text := drafted(t, c.calls, c.apart, c.header); !strings.Contains(text, c.want) {
+			t.Errorf("%s: want %s\n%s", name, c.want, text)
+		}
+	}
+}
