@@ -457,32 +457,45 @@ func refill(all []interval) (rate float64, sure bool) {
 	if n < 10 {
 		return 0, false
 	}
-	back, fits, seconds := map[string]float64{}, map[string]float64{}, 0.0
+	seconds := 0.0
+	routes := map[*route][]interval{}
+	type sums struct{ calls, units, back, fits, off, evenly float64 }
+	told := map[source]*sums{}
+	each := func(do func(from *sums, i interval, units float64)) {
+		for _, i := range all {
+			for at, units := range i.call.prices() {
+				if at.each > 0 { // those of queries are so small that they fit anything
+					continue
+				}
+				if told[at] == nil {
+					told[at] = &sums{}
+				}
+				do(told[at], i, float64(units))
+			}
+		}
+	}
 	for _, i := range all {
 		seconds += i.seconds
-		for source, units := range i.call.prices(0) {
-			if !strings.Contains(source, "query") { // those are so small that they fit anything
-				back[source] += i.more + float64(units)
-			}
-		}
-	}
-	routes := map[*route][]interval{}
-	for _, i := range all {
 		routes[i.call.route] = append(routes[i.call.route], i)
-		for source, units := range i.call.prices(0) {
-			if math.Abs(i.more+float64(units)-i.seconds*back[source]/seconds) < 1.5 {
-				fits[source]++
-			}
+	}
+	each(func(from *sums, i interval, units float64) {
+		from.calls, from.units, from.back = from.calls+1, from.units+units, from.back+i.more+units
+	})
+	each(func(from *sums, i interval, units float64) {
+		off, evenly := i.more+units-i.seconds*from.back/seconds, i.more+from.units/from.calls-i.seconds*from.back/seconds
+		if from.off, from.evenly = from.off+off*off, from.evenly+evenly*evenly; math.Abs(off) < 1.5 {
+			from.fits++
+		}
+	})
+	best := &sums{}
+	for _, at := range slices.SortedFunc(maps.Keys(told), source.compare) {
+		// A number that is the same each time, or tells no more than its mean, is of another unit.
+		if from := told[at]; from.fits >= 0.9*n && from.fits > best.fits && from.back >= 0.1*n && 2*from.off < from.evenly {
+			best = from
 		}
 	}
-	best := ""
-	for _, source := range slices.Sorted(maps.Keys(fits)) {
-		if fits[source] >= 0.9*n && fits[source] > fits[best] && back[source] >= 0.1*n {
-			best = source
-		}
-	}
-	if best != "" {
-		return back[best] / seconds, true
+	if best.fits > 0 {
+		return best.back / seconds, true
 	}
 	var xx, xy, yy float64 // least squares
 	for _, each := range routes {

@@ -347,18 +347,28 @@ func rises(points []point, i int) bool {
 // how much to leave free for calls under way that take more.
 func (p *pool) findCosts(u *upstream) (more int64) {
 	p.costs = map[*route]line{}
+	once := map[*route]int64{}  // what the one call of it took that is known
+	often := map[*route]bool{}  // more is known
+	learns := map[*route]bool{} // what its calls take is learnt from usage that answers tell
+	for _, r := range u.routes {
+		c, ok := p.cost(r, u)
+		learns[r] = !ok || c.text != "1"
+	}
 	for _, s := range p.series {
 		all := s.taken()
+		byRoute := map[*route][]taking{}
+		for _, t := range all {
+			byRoute[t.call.route] = append(byRoute[t.call.route], t)
+		}
+		told := s.told(all)
 		for _, r := range u.routes {
-			if p.costs[r].text != "" {
+			if p.costs[r].text != "" || learns[r] {
 				continue
 			}
-			seen, most, sum, total := map[int64]int{}, int64(0), int64(0), 0
-			for _, t := range all {
-				if t.call.route == r {
-					seen[t.units]++
-					most, sum, total = max(most, t.units), sum+t.units, total+1
-				}
+			seen, most, sum, total := map[int64]int{}, int64(0), int64(0), len(byRoute[r])
+			for _, t := range byRoute[r] {
+				seen[t.units]++
+				most, sum = max(most, t.units), sum+t.units
 			}
 			usual := int64(1)
 			for n := range seen { // a call that took nothing is no reason to count none
@@ -366,19 +376,27 @@ func (p *pool) findCosts(u *upstream) (more int64) {
 					usual = n
 				}
 			}
-			fixed := line{fmt.Sprint(usual), fmt.Sprintf("%d of %d calls in a row took %d", seen[usual], total, usual)}
-			switch text, fits := s.told(all, r, most); {
-			case total < 2 || most > p.limit():
-			case fits > seen[usual]:
-				p.costs[r] = line{text, "calls say what they cost"}
+			often[r] = often[r] || total > 1
+			switch source := told[r]; {
+			case most > p.limit():
+			case total == 1:
+				once[r] = max(once[r], most)
+			case total == 0:
+			case source.calls > seen[usual]:
+				p.costs[r] = line{source.text(most), "calls say what they cost"}
 			case usual == 1 && 5*sum <= 6*int64(total):
 			case 2*seen[usual] > total && 5*sum <= 6*usual*int64(total):
-				p.costs[r] = fixed
+				p.costs[r] = line{fmt.Sprint(usual), fmt.Sprintf("%d of %d calls in a row took %d", seen[usual], total, usual)}
 			default:
 				mean := max((2*sum+int64(total)-1)/int64(2*total), 1)
 				p.costs[r] = line{fmt.Sprint(mean), fmt.Sprintf("%d calls in a row took up to %d, and %d on average", total, most, mean)}
 				more = max(more, most+mean)
 			}
+		}
+	}
+	for r, n := range once {
+		if n > 1 && !often[r] {
+			p.costs[r] = line{fmt.Sprint(n), fmt.Sprintf("one call took %d; look it up", n)}
 		}
 	}
 	return more
@@ -393,35 +411,63 @@ func (p *pool) limit() int64 {
 	return least
 }
 
-// told returns what tells the price of the calls of a route, as the price book writes it: a number in
-// the query or in the answer that is what calls have taken. It fits so many calls of the route.
-func (s *series) told(all []taking, r *route, most int64) (text string, calls int) {
-	has, fits, here := map[string]int{}, map[string]int{}, map[string]int{}
+// source is what may tell the price of a call: a number in the query, of which each unit has so many,
+// or one of the answer.
+type source struct {
+	at   string
+	each int64 // 0: it is of the answer
+}
+
+// text is the price as the price book writes it, if a call takes so much at most.
+func (s source) text(most int64) string {
+	if s.each > 0 {
+		return fmt.Sprintf("{estimate: {query: %q, per: %d, default: %d}}", s.at, s.each, most)
+	}
+	return fmt.Sprintf("{estimate: {learn: p95, first: %d}, actual: %s}", most, s.at)
+}
+
+func (s source) compare(o source) int {
+	return cmp.Or(cmp.Compare(s.at, o.at), cmp.Compare(s.each, o.each))
+}
+
+// told is a source, and of how many calls of a route it tells what they have taken.
+type told struct {
+	source
+	calls int
+}
+
+// told returns what tells the price of the calls of each route: what fits the calls of all routes best.
+func (s *series) told(all []taking) map[*route]told {
+	has, fits, here := map[source]int{}, map[source]int{}, map[*route]map[source]int{}
 	for _, t := range all {
-		for source, n := range t.call.prices(most) {
-			has[source]++
+		for from, n := range t.call.prices() {
+			has[from]++
 			if n != t.units && (s.window.burst == 0 || n-t.units > 1 || t.units-n > 1) {
 				continue
 			}
-			if fits[source]++; t.call.route == r {
-				here[source]++
+			if fits[from]++; here[t.call.route] == nil {
+				here[t.call.route] = map[source]int{}
+			}
+			here[t.call.route][from]++
+		}
+	}
+	best := map[*route]told{}
+	for r, calls := range here {
+		for _, from := range slices.SortedFunc(maps.Keys(calls), source.compare) {
+			if n := fits[from]; n > 3 && 5*n >= 4*has[from] && n > fits[best[r].source] {
+				best[r] = told{from, calls[from]}
 			}
 		}
 	}
-	for _, source := range slices.Sorted(maps.Keys(here)) {
-		if n := fits[source]; n > 3 && 5*n >= 4*has[source] && n > fits[text] {
-			text = source
-		}
-	}
-	return text, here[text]
+	return best
 }
 
 // prices returns what a call may have cost, by what tells it.
-func (c *call) prices(most int64) map[string]int64 {
-	all := map[string]int64{}
-	answer := func(source, text string) {
+func (c *call) prices() map[source]int64 {
+	all := map[source]int64{}
+	answer := func(at, text string) {
 		if n, ok := content.Number(text); ok && n > 0 {
-			all[fmt.Sprintf("{estimate: {learn: p95, first: %d}, actual: %s}", most, source)] = n
+			all[source{at: at}] = n
 		}
 	}
 	for name, text := range c.Header {
@@ -435,7 +481,7 @@ func (c *call) prices(most int64) map[string]int64 {
 	for name, text := range c.Sizes {
 		n, _ := content.Number(text)
 		for _, each := range []int64{1, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000} {
-			all[fmt.Sprintf("{estimate: {query: %q, per: %d, default: %d}}", name, each, most)] = (n + each - 1) / each
+			all[source{name, each}] = (n + each - 1) / each
 		}
 	}
 	return all

@@ -103,3 +103,47 @@ func TestADraftHasTheLongestWindowThatFits(t *testing.T) {
 		}
 	}
 }
+
+// Credits that are the same each time are no units of a bucket.
+func TestANumberThatIsTheSameEachTimeMakesNoBucket(t *testing.T) {
+	text := drafted(t, 50, time.Second, func(i int) map[string]string {
+		return map[string]string{"X-Ratelimit-Limit-Hour": "1000", "X-Ratelimit-Remaining-Hour": fmt.Sprint(999 - i), "X-Credits-Used": "2"}
+	})
+	if !strings.Contains(text, "- {per: 1h, quota: 1000}") || !strings.Contains(text, "charge: {requests: 1}") {
+		t.Errorf("drafted:\n%s", text)
+	}
+}
+
+func TestOneCallIsEvidence(t *testing.T) {
+	text := drafted(t, 2, time.Second, func(i int) map[string]string {
+		return map[string]string{"X-Ratelimit-Limit-Hour": "1000", "X-Ratelimit-Remaining-Hour": fmt.Sprint(995 - 5*i)}
+	})
+	if !strings.Contains(text, "charge: {requests: 5}}  # calls.jsonl; 2 calls; one call took 5; look it up\n") {
+		t.Errorf("drafted:\n%s", text)
+	}
+}
+
+// What a call takes of tokens is learnt from their usage, so no headroom is for those that take more.
+func TestUsageNeedsNoHeadroom(t *testing.T) {
+	left := 100000
+	d, lines := New(), []byte(nil)
+	for i := range 40 {
+		left -= 100 + i*i%37*10
+		line, err := json.Marshal(&record.Exchange{
+			At: time.Date(2026, 11, 28, 10, 0, i, 0, time.UTC), Host: "api.example.com", Verb: "POST", Path: "/v1/chat", Status: 200, Kind: "json",
+			Header: map[string]string{"X-Ratelimit-Limit-Tokens-Hour": "100000", "X-Ratelimit-Remaining-Tokens-Hour": fmt.Sprint(left)},
+			Body:   map[string]string{"usage.total_tokens": fmt.Sprint(90 + i*i%37*10)},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(append(lines, line...), '\n')
+	}
+	if err := d.Log("calls.jsonl", lines); err != nil {
+		t.Fatal(err)
+	}
+	text, _ := d.Book()
+	if !strings.Contains(text, "usage.total_tokens") || strings.Contains(text, "headroom") {
+		t.Errorf("drafted:\n%s", text)
+	}
+}
