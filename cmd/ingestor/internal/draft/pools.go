@@ -16,6 +16,7 @@ import (
 	"github.com/headroom-quota/headroom/internal/strictyaml"
 )
 
+// pool is a pool of the book.
 type pool struct {
 	name    string
 	series  []*series // that answers tell
@@ -28,6 +29,7 @@ func (p *pool) add(w window, from string) {
 	p.windows = append(p.windows, line{w.written(), from})
 }
 
+// series is what answers told about one window of a pool, in their order.
 type series struct {
 	kind
 	points []point
@@ -36,6 +38,7 @@ type series struct {
 
 var plainPool = pattern.Of(`^[a-z][a-z0-9_-]*$`)
 
+// poolName makes the name of a pool, which YAML takes for nothing else.
 func poolName(text string) string {
 	name := strings.ToLower(strings.ReplaceAll(clean(text, "requests"), ".", "_"))
 	if !plainPool().MatchString(name) || strictyaml.Quoted(name) != name {
@@ -44,6 +47,7 @@ func poolName(text string) string {
 	return name
 }
 
+// pools finds the pools and their windows, those of answers before those of documents.
 func (u *upstream) pools() (all []*pool) {
 	of := func(name string) *pool {
 		for _, p := range all {
@@ -140,6 +144,7 @@ func (u *upstream) contradict(format string, args ...any) {
 	u.noteOnce("contradiction: " + fmt.Sprintf(format, args...))
 }
 
+// unlike notes if routes have limits of their own.
 func (s *series) unlike(u *upstream) {
 	limits := map[int64]*route{}
 	for _, p := range s.points {
@@ -156,6 +161,8 @@ func (s *series) unlike(u *upstream) {
 	}
 }
 
+// withDocuments compares what answers tell with what documents say, and says where the window
+// comes from. A document that says the same is not needed any more.
 func (u *upstream) withDocuments(pool string, s *series) string {
 	from := fmt.Sprintf("%s: %d answers tell it", s.points[0].call.from, len(s.points))
 	against := ""
@@ -178,6 +185,7 @@ func (u *upstream) withDocuments(pool string, s *series) string {
 	return from + against
 }
 
+// refused returns the calls that the upstream refused for a limit.
 func (u *upstream) refused() (all []*call) {
 	for _, c := range u.calls {
 		_, later := c.Header["Retry-After"]
@@ -189,6 +197,8 @@ func (u *upstream) refused() (all []*call) {
 	return all
 }
 
+// byRefusals works out a window from refusals alone: it is as long as the longest wait that they
+// ask for, and has as many calls as were answered in it before.
 func (u *upstream) byRefusals() (w window, from string) {
 	refused := u.refused()
 	wait := func(c *call) time.Duration {
@@ -215,12 +225,15 @@ func (u *upstream) byRefusals() (w window, from string) {
 	return w, fmt.Sprintf("%s: worked out from %d refusals, that ask to wait %s at most; look it up", refused[0].from, len(refused), strictyaml.Duration(longest))
 }
 
+// otherwise reports whether answers to a route tell about another pool only.
 func (p *pool) otherwise(r *route, pools []*pool) bool {
 	return slices.ContainsFunc(pools, func(o *pool) bool {
 		return o != p && o.inOne[r] && len(p.series) > 0 && !strings.Contains(o.name, "token") && o.name != "points"
 	})
 }
 
+// cost returns what a call charges a pool: by usage that answers tell, or by what was left before
+// and after it.
 func (p *pool) cost(r *route, u *upstream) (line, bool) {
 	largest := func(name string) (n int64) {
 		for _, c := range u.calls {
@@ -343,8 +356,7 @@ func rises(points []point, i int) bool {
 }
 
 // findCosts finds what the calls of each route take of a pool: what answers tell of it, a fixed price,
-// or what they take on average. Then it returns
-// how much to leave free for calls under way that take more.
+// or what they take on average. Then it returns how much to leave free for calls under way that take more.
 func (p *pool) findCosts(u *upstream) (more int64) {
 	p.costs = map[*route]line{}
 	once := map[*route]int64{}  // what the one call of it took that is known

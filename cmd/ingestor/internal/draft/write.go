@@ -15,16 +15,10 @@ import (
 	"github.com/headroom-quota/headroom/quota/book"
 )
 
-// pool is a pool of the book.
-
-// series is what answers told about one window of a pool, in their order.
-
 // line is a line of the book, and where it comes from.
-
 type line struct{ text, from string }
 
-// Book writes the book, and what a person must know. It is the same each time.
-
+// Book writes the book, and returns what a person must know about it. Both are the same each time.
 func (d *Draft) Book() (text string, notes []string) {
 	hosts := slices.Sorted(maps.Keys(d.upstreams))
 	if len(d.homeless) > 0 && len(hosts) > 0 {
@@ -67,7 +61,6 @@ func (w *writer) put(indent int, text, from string) {
 }
 
 // printable keeps a comment on its line.
-
 func printable(r rune) rune {
 	if r < ' ' || r == 0x7f || r == 0x85 || r == 0x2028 || r == 0x2029 {
 		return ' '
@@ -115,22 +108,6 @@ func (w *writer) upstream(name string, u *upstream) {
 	w.refusals(u, pools)
 	w.methods(u, pools)
 }
-
-// poolName makes the name of a pool, which YAML takes for nothing else.
-
-// pools finds the pools and their windows, those of answers before those of documents.
-
-// unlike notes if routes have limits of their own.
-
-// withDocuments compares what answers tell with what documents say, and says where the window
-
-// comes from. A document that says the same is not needed any more.
-
-// refused returns the calls that the upstream refused for a limit.
-
-// byRefusals works out a window from refusals alone: it is as long as the longest wait that they
-
-// ask for, and has as many calls as were answered in it before.
 
 func (w *writer) feedback(pools []*pool) {
 	var lines []line
@@ -300,10 +277,7 @@ func (w *writer) methods(u *upstream, pools []*pool) {
 	w.put(3, fmt.Sprintf(`"*": {charge: {%s: 1}}`, general), "calls that no source names")
 }
 
-// otherwise reports whether answers to a route tell about another pool only.
-
 // called makes a name of a path: users.orders.get.
-
 func (r *route) called() string {
 	var words []string
 	for part := range strings.SplitSeq(r.path, "/") {
@@ -314,7 +288,3 @@ func (r *route) called() string {
 	words = append(words[max(0, len(words)-3):], strings.ToLower(r.verb))
 	return clean(strings.Join(words, "."), "call")
 }
-
-// cost returns what a call charges a pool: by usage that answers tell, or by what was left before
-
-// and after it.
