@@ -239,17 +239,19 @@ var Places = []string{
 	"errors.0.extensions.code", "errors.0.type", "error.code", "error.type", "error.status",
 }
 
-// sizes are parameters that say how much a call asks for: its price may depend on them.
+// sizes are parameters that say how much a call asks for: its price may depend on them. A name such as num is none,
+// because it may be that of anything.
 var sizes = map[string]bool{
 	"limit": true, "per_page": true, "perPage": true, "page_size": true, "pageSize": true, "page[size]": true, "max_results": true, "maxResults": true,
-	"count": true, "size": true, "first": true, "top": true, "$top": true, "rows": true, "take": true, "num": true,
+	"count": true, "size": true, "first": true, "top": true, "$top": true, "rows": true, "take": true,
 }
 
 // sizesOf returns the sizes in a query: short numbers, and nothing else of it.
 func sizesOf(query string) (kept map[string]string) {
 	for pair := range strings.SplitSeq(query, "&") {
-		name, text, _ := strings.Cut(pair, "=")
-		if sizes[name] && text != "" && len(text) <= 4 && strings.Trim(text, "0123456789") == "" {
+		raw, text, _ := strings.Cut(pair, "=")
+		name, err := url.QueryUnescape(raw) // as in page%5Bsize%5D
+		if err == nil && sizes[name] && text != "" && len(text) <= 4 && strings.Trim(text, "0123456789") == "" {
 			if kept == nil {
 				kept = map[string]string{}
 			}

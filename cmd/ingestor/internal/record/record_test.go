@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -308,5 +309,18 @@ func TestAStreamIsReadWhileItPasses(t *testing.T) {
 	all := exchanges(t, path)
 	if len(all) != 2 || all[1].Kind != "stream" || all[1].Body["usage.input_tokens"] != "12" || all[1].Body["usage.output_tokens"] != "34" {
 		t.Errorf("%+v", all)
+	}
+}
+
+// Of a query, only sizes are kept, whose names a client may have escaped.
+func TestSizesOfAQuery(t *testing.T) {
+	for query, want := range map[string]map[string]string{
+		"limit=100&q=alice":                       {"limit": "100"},
+		"page%5Bsize%5D=25&%24top=5&%zz=1":        {"page[size]": "25", "$top": "5"},
+		"num=4711&limit=12345&first=-1&size=a&q=": nil,
+	} {
+		if got := sizesOf(query); !maps.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", query, got, want)
+		}
 	}
 }
