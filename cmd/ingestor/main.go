@@ -12,6 +12,8 @@ import (
 	"strings"
 	_ "time/tzdata"
 
+	_ "golang.org/x/crypto/x509roots/fallback" // for systems and images without certificates of authorities
+
 	_ "github.com/headroom-quota/headroom/cmd/ingestor/internal/collect" // puts the first collection of garbage off
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/ledger"

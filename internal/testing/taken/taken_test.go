@@ -35,9 +35,17 @@ func (f file) Path() string                 { return f.name }
 func (f file) Lstat() (fs.FileInfo, error)  { return os.Lstat(f.at) }
 func (f file) Open() (io.ReadCloser, error) { return os.Open(f.at) }
 
-// proxy lays out the archives of all modules as a proxy of modules does, and returns the folder.
-// They have the files that git has, or would take.
+// proxy is a folder with the archives of all modules.
 func proxy(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	layOut(t, dir)
+	return dir
+}
+
+// layOut writes the archives of all modules into a folder, as a proxy of modules does. They have
+// the files that git has, or would take.
+func layOut(t *testing.T, dir string) {
 	t.Helper()
 	list := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	list.Dir = guides.Root
@@ -68,9 +76,11 @@ func proxy(t *testing.T) string {
 		}
 		files[in] = append(files[in], file{at: at, name: strings.TrimPrefix(strings.TrimPrefix(name, in), "/")})
 	}
-	dir := t.TempDir()
 	for _, m := range modules {
 		v := module.Version{Path: strings.TrimSuffix(tree+"/"+m, "/"), Version: version}
+		if m != "" { // go does so too, when it makes the archive of a module from git
+			files[m] = append(files[m], file{at: filepath.Join(guides.Root, "LICENSE"), name: "LICENSE"})
+		}
 		at := filepath.Join(dir, v.Path, "@v")
 		if err := os.MkdirAll(at, 0o755); err != nil {
 			t.Fatal(err)
@@ -87,12 +97,11 @@ func proxy(t *testing.T) string {
 			"list": []byte(version + "\n"), version + ".info": []byte(`{"Version":"` + version + `","Time":"2026-11-27T00:00:00Z"}`),
 			version + ".mod": mod, version + ".zip": archive.Bytes(),
 		} {
-			if err := os.WriteFile(filepath.Join(at, name), text, 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(at, name), text, 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	return dir
 }
 
 // user is a module outside the tree.
