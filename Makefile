@@ -38,7 +38,7 @@ ALONE := $(ALONE)|/^(book_revisions|default_precision|record.*|spend|names|famil
 ALONE := $(ALONE)|^Test(KilledProcess|UpstreamIsNeverOver|OneBudgetOf|TheDeadHold|KilledServer|KilledClients|ServerKeeps|ServerEnds)
 ALONE := $(ALONE)|^Test(ProcessesTakeTurns|ProcessesLearnALimit|ALineFits|FlowsThatWait)
 
-.PHONY: help demo test test-main test-others test-clients test-race fresh test-browser test-openapi attacks soak chaos acceptance lint fuzz bench bench-redis bench-members bench-sqlite bench-postgres bench-catalog bench-serve bench-proxy bench-lease bench-fair bench-learn bench-grow mutants release release-test ways lines cover
+.PHONY: help demo test test-main test-others test-clients test-race fresh test-browser test-openapi attacks soak chaos acceptance lint fuzz bench bench-redis bench-members bench-sqlite bench-postgres bench-catalog bench-serve bench-proxy bench-lease bench-fair bench-learn bench-grow mutants api release release-test ways lines cover
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -105,7 +105,7 @@ acceptance: ## print what a fleet promises, with full counts; takes half an hour
 lint: ## run gofumpt, go vet, staticcheck and others; check that modules are tidy
 	.ci/tidy -diff
 	GOWORK=off go build -C .ci/tools -o ../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
-	go vet -tags 'browser contract manual' ./cmd/ingestor/...
+	go vet -tags 'browser contract manual' ./cmd/ingestor/... ./internal/testing/taken
 	failed=0; for module in $(MODULES); do (cd $$module && $(CURDIR)/.ci/bin/golangci-lint run ./...) || failed=1; done; exit $$failed
 
 fuzz: ## run every fuzz target for FUZZTIME (default 30s)
@@ -160,10 +160,13 @@ mutants: ## break PKG (quota/meter) in N (300) sampled places, and list the brea
 	GOWORK=off go build -C .ci/tools -o ../bin/mutants ./mutants
 	.ci/bin/mutants -n $(N) -seed $(SEED) $(addprefix ./,$(PKG))
 
-release: ## make archives and packages of VERSION (v0.1.0) in dist; takes ten minutes
+api: ## report what the API of each module changed since the last tag, or the commit before
+	.ci/api
+
+release: ## make all that a release of VERSION (v0.1.0) publishes, in dist; takes ten minutes; needs root for the image
 	.ci/release $(VERSION)
 
-release-test: ## install the package in a booted Debian, and use it there; needs root
+release-test: ## install the package in a booted Debian, run the image, and use both; needs root
 	.ci/release-test
 
 ways: ## count the functions that one reservation, and one metered request, run through

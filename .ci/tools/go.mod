@@ -6,7 +6,7 @@ go 1.26.0
 tool (
 	github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 	github.com/golangci/golangci-lint/v2/cmd/golangci-lint
-	golang.org/x/exp/cmd/gorelease
+	golang.org/x/exp/cmd/apidiff
 )
 
 require (
