@@ -136,8 +136,8 @@ func kubernetes(file string) error {
 			var env []string
 			for _, e := range c.Env {
 				if e.Value != "" { // else it is from a secret
-				env = append(env, e.Name+"="+e.Value)
-			}
+					env = append(env, e.Name+"="+e.Value)
+				}
 			}
 			show(file, c.Name, env, c.Args)
 		}
