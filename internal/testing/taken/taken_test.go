@@ -39,15 +39,15 @@ func (f file) Open() (io.ReadCloser, error) { return os.Open(f.at) }
 func proxy(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	layOut(t, dir)
+	layOut(t, dir, "--cached", "--others", "--exclude-standard") // new files, too
 	return dir
 }
 
 // layOut writes the archives of all modules into a folder, as a proxy of modules does. They have
-// the files that git has, or would take.
-func layOut(t *testing.T, dir string) {
+// the files that git ls-files lists for these flags.
+func layOut(t *testing.T, dir string, flags ...string) {
 	t.Helper()
-	list := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	list := exec.Command("git", append([]string{"ls-files", "-z"}, flags...)...)
 	list.Dir = guides.Root
 	out, err := list.Output()
 	if err != nil {
