@@ -12,7 +12,7 @@ import (
 	"strings"
 	_ "time/tzdata"
 
-	_ "golang.org/x/crypto/x509roots/fallback" // for systems and images without certificates of authorities
+	_ "golang.org/x/crypto/x509roots/fallback" // for systems and images without CA certificates
 
 	_ "github.com/headroom-quota/headroom/cmd/ingestor/internal/collect" // puts the first collection of garbage off
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
