@@ -41,7 +41,7 @@ func Ailing(err error) bool {
 	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR:
 		return true
 	}
-	return Damaged(err) || Busy(err) || errors.Is(err, ErrNoRoom)
+	return Damaged(err) || Busy(err) || errors.Is(err, ErrNoRoom) || errors.Is(err, syscall.ENOSPC)
 }
 
 // Unwritable reports whether an error may say only that a file cannot be written: by this user, on

@@ -20,6 +20,7 @@ import (
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
 	"github.com/headroom-quota/headroom/ingest/fleet"
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -87,7 +88,8 @@ func timing() (t fleet.Timing) {
 }
 
 // openDaemon opens everything that a daemon needs. While the database of the catalog does not
-// answer, it waits: a daemon that starts before its database, or during a restart of it, stays.
+// answer, or a disk is full, it waits: a daemon that starts before its database, or before somebody makes room, stays.
+// One that ended would be back only when somebody starts it again, after the growing pauses of Kubernetes.
 func openDaemon(ctx context.Context, a *session.Session, s *settings.Settings, done *console.Closers) (*works, error) {
 	for told := (time.Time{}); ; {
 		var opened console.Closers
@@ -97,11 +99,15 @@ func openDaemon(ctx context.Context, a *session.Session, s *settings.Settings, d
 			return w, nil
 		}
 		err = errors.Join(err, opened.Close())
-		if _, waits := errors.AsType[session.Unanswered](err); !waits || ctx.Err() != nil {
+		why, waits := "a file cannot be used now", sqlitefile.Ailing(err) && !sqlitefile.Damaged(err)
+		if _, unanswered := errors.AsType[session.Unanswered](err); unanswered {
+			why, waits = "the database does not answer", true
+		}
+		if !waits || ctx.Err() != nil {
 			return nil, err
 		}
 		if a.Now().Sub(told) > time.Minute {
-			a.Log.Warn("the database does not answer; trying again every few seconds", "error", err)
+			a.Log.Warn(why+"; trying again every few seconds", "error", err)
 			told = a.Now()
 		}
 		select {

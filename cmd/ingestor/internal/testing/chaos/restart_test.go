@@ -100,3 +100,30 @@ func TestRestarts(t *testing.T) {
 		t.Error("none of them was done")
 	}
 }
+
+// TestAFullDiskIsWaitedFor starts a daemon whose disk is full. The daemon waits, says so, and works when there is room:
+// one that ended would come back only when somebody starts it again, with the pauses of systemd or Kubernetes.
+func TestAFullDiskIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	full, err := newDisk(t, 2048)
+	if err != nil {
+		t.Skipf("no disk can be full here: %v", err)
+	}
+	p := plenty
+	p.daemons, p.workers, p.call, p.wait, p.jobs, p.held, p.disk = 1, 1, 3*time.Second, 5*time.Second, charts("0"), true, full
+	p.delay = func() time.Duration { return time.Millisecond }
+	r := newRig(t, &p)
+	r.prepare(p.jobs)
+	r.must(full.fill())
+	d := r.daemons[0]
+	r.startAll()
+	r.until("the daemon says what it waits for", 3*time.Minute, func() bool {
+		return len(d.said("a file cannot be used now; trying again")) > 0 || len(d.early()) > 0
+	})
+	r.must(full.empty())
+	r.joined()
+	d.end(syscall.SIGTERM)
+	for _, line := range d.early() {
+		t.Error(line)
+	}
+}
