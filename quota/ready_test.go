@@ -3,10 +3,12 @@ package quota_test
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"testing"
 
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/journal"
 	"github.com/headroom-quota/headroom/quota/memstore"
 )
 
@@ -48,4 +50,55 @@ func TestReady(t *testing.T) {
 			t.Error("it is ready")
 		}
 	})
+}
+
+// fickleStore is a store that is down for a while.
+type fickleStore struct {
+	quota.Store
+	down bool
+}
+
+func (d *fickleStore) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
+	if d.down {
+		return quota.Verdict{}, errors.New("it is down")
+	}
+	return d.Store.Reserve(ctx, r)
+}
+
+// TestReadyChargesWhatAnOutageOwes: what is left after Ready is what the next call finds, also if another process
+// admitted calls and is gone.
+func TestReadyChargesWhatAnOutageOwes(t *testing.T) {
+	costs, err := book.Parse("costs.yaml", []byte("revision: 1\nupstreams: {shop: {pools: {units: {quota: 10, windows: [{per: 1h}]}}, methods: {get: {pool: units, cost: 4, outage: admit}}}}\n"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, folder := &fickleStore{Store: memstore.New(nil)}, t.TempDir()
+	process := func() *quota.Ledger {
+		j, err := journal.Open(t.Context(), filepath.Join(folder, "journal.db"), "one")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = j.Close() })
+		l, err := quota.New(costs, store, &quota.Options{Journal: j})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	server, command := process(), process()
+	if err := server.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	store.down = true
+	if _, err := command.Reserve(t.Context(), quota.Call{Method: "get"}); err != nil {
+		t.Fatal(err)
+	}
+	store.down = false
+	if err := server.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	all, err := server.View().Usage(t.Context(), "", "")
+	if err != nil || all[0].Allowances[0].Used != 4 {
+		t.Errorf("%+v, %v, want 4 units used", all, err)
+	}
 }

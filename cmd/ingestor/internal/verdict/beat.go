@@ -70,6 +70,7 @@ type Heart struct {
 // NewHeart returns the heart of this process.
 func NewHeart(in Slates, of *quota.Ledger, o *Options) *Heart {
 	h := &Heart{me: Beat{PID: os.Getpid()}, in: in, of: of, facts: NewReader(o)}
+	h.facts.Writes = true
 	h.me.Host, _ = os.Hostname() // without a name, the process says enough
 	return h
 }

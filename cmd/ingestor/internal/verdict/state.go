@@ -74,15 +74,17 @@ type Options struct {
 // Reader reads the facts. It is safe for concurrent use.
 type Reader struct {
 	Options
-	ledger, catalog attempt
+	ledger, catalog, rooms attempt
+	room                   func(dir string) (bytes int64, known bool) // [sqlitefile.Room]
 
 	mu    sync.Mutex
+	disks []Disk          // what rooms found last
 	units map[int64]int64 // of runs that are done: they do not change
 }
 
 // NewReader returns a reader.
 func NewReader(o *Options) *Reader {
-	r := &Reader{Options: *cmp.Or(o, &Options{}), units: map[int64]int64{}}
+	r := &Reader{Options: *cmp.Or(o, &Options{}), units: map[int64]int64{}, room: sqlitefile.Room}
 	r.Clock = cmp.Or[quota.Clock](r.Clock, quota.SystemClock{})
 	r.Timeout = cmp.Or(r.Timeout, 3*time.Second)
 	return r
@@ -91,14 +93,17 @@ func NewReader(o *Options) *Reader {
 // Read reads the facts. What it cannot read stays in the state as an error.
 func (r *Reader) Read(ctx context.Context, src *view.Sources) *State {
 	s := &State{Now: r.Clock.Now(), MaxAge: r.MaxAge, Typed: r.Typed, Book: src.Ledger.Book()}
-	var stuck, unkept error
+	var unkept error
+	var disks []Disk
 	var trying sync.WaitGroup
-	trying.Go(func() { stuck, unkept = r.Try(ctx, src) })
+	trying.Go(func() { unkept = r.keep(ctx, src) })
+	trying.Go(func() { disks = r.measure(ctx) })
 	s.price(src)
 	if src.Counting != nil {
 		s.Counts = src.Counting.State()
 	}
 	s.Outage = r.part(ctx, s, 2, func(ctx context.Context, s *State) (err error) {
+		s.Stuck = r.charge(ctx, src.Ledger) // first, because it charges what was admitted in an outage
 		s.Pools, err = src.Ledger.View().Usage(ctx, "", "")
 		return err
 	})
@@ -120,9 +125,8 @@ func (r *Reader) Read(ctx context.Context, src *view.Sources) *State {
 	if s.Outage != nil {
 		s.addPoolsOfJobs()
 	}
-	s.measure(r.Folders)
 	trying.Wait()
-	s.Stuck, s.Unkept = cmp.Or(stuck, s.stuck()), unkept
+	s.Stuck, s.Unkept, s.Disks = cmp.Or(s.Stuck, s.stuck()), unkept, disks
 	return s
 }
 
@@ -211,27 +215,30 @@ func (r *Reader) readCatalog(ctx context.Context, src *view.Sources, s *State) e
 
 // Try tries to write the ledger and the catalog, both at once, unless that was done a moment ago. To write
 // changes the version of a catalog, so it comes before what is kept by that version is read.
-func (r *Reader) Try(ctx context.Context, src *view.Sources) (ledger, catalog error) {
-	if !r.Writes {
-		return nil, nil
-	}
+func (r *Reader) Try(ctx context.Context, src *view.Sources) {
 	var both sync.WaitGroup
-	both.Go(func() { ledger = r.charge(ctx, src.Ledger) })
-	if src.Catalog != nil {
-		both.Go(func() {
-			catalog = r.catalog.made(ctx, r, src.Catalog, func(ctx context.Context) error {
-				now := r.Clock.Now().UTC().Format(time.RFC3339)
-				return Change(ctx, src.Catalog, "probe", func(string) (string, bool) { return now, true })
-			})
-		})
-	}
+	both.Go(func() { _ = r.charge(ctx, src.Ledger) }) // what is read next says what is wrong
+	both.Go(func() { _ = r.keep(ctx, src) })
 	both.Wait()
-	return ledger, catalog
 }
 
 // charge tries to write the ledger, unless that was done a moment ago.
 func (r *Reader) charge(ctx context.Context, l *quota.Ledger) error {
+	if !r.Writes {
+		return nil
+	}
 	return r.ledger.made(ctx, r, l, l.Ready)
+}
+
+// keep tries to write the catalog, unless that was done a moment ago.
+func (r *Reader) keep(ctx context.Context, src *view.Sources) error {
+	if !r.Writes || src.Catalog == nil {
+		return nil
+	}
+	return r.catalog.made(ctx, r, src.Catalog, func(ctx context.Context) error {
+		now := r.Clock.Now().UTC().Format(time.RFC3339)
+		return Change(ctx, src.Catalog, "probe", func(string) (string, bool) { return now, true })
+	})
 }
 
 // What was found by writing holds for so long, and nobody waits longer than patience for it.
@@ -309,19 +316,39 @@ func (s *State) Believe(ledger, catalog error) {
 	}
 }
 
-// measure finds the disks that are nearly full, by the folders on them.
-func (s *State) measure(folders []string) {
-	for _, folder := range folders {
+// measure finds the disks that are nearly full. Nobody waits for a mount that hangs, and one attempt at a time does.
+func (r *Reader) measure(ctx context.Context) []Disk {
+	if len(r.Folders) == 0 {
+		return nil
+	}
+	err := r.rooms.made(ctx, r, r, func(context.Context) error {
+		disks := r.nearlyFull()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.disks = disks
+		return nil
+	})
+	if err != nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.disks
+}
+
+func (r *Reader) nearlyFull() (all []Disk) {
+	for _, folder := range r.Folders {
 		at := folder
-		left, known := sqlitefile.Room(at)
+		left, known := r.room(at)
 		for !known && at != filepath.Dir(at) { // it is made when it is needed
 			at = filepath.Dir(at)
-			left, known = sqlitefile.Room(at)
+			left, known = r.room(at)
 		}
 		if known && left < littleRoom {
-			s.Disks = append(s.Disks, Disk{folder, left})
+			all = append(all, Disk{folder, left})
 		}
 	}
+	return all
 }
 
 // Pool returns the usage of a pool, or nil if the price book has none of that name.

@@ -145,7 +145,7 @@ type shelf struct {
 func (s *Server) shelfOf(r *http.Request, brief bool) *shelf {
 	src := s.current()
 	if brief {
-		_, _ = s.facts.Try(r.Context(), &src.Sources) // the page says what is wrong
+		s.facts.Try(r.Context(), &src.Sources)
 	}
 	p := &shelf{in: src.kept, version: kept.Version{s.acted.Load()}, key: r.URL.EscapedPath() + "?" + r.URL.RawQuery}
 	c, is := src.Catalog.(versioned)
