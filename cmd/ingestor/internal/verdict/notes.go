@@ -165,6 +165,14 @@ func (s *State) due(j *Job) Sentence {
 // failed reports whether the last run that has ended failed. That another one has begun says nothing yet.
 func (j *Job) failed() bool { return j.Ended != nil && j.Ended.State == catalog.Failed }
 
+// failing reports whether the next run may meet what the last one of a job met. A job that is paused says so only while
+// nobody has called the upstream since.
+func (s *State) failing(j *Job) bool {
+	return j.failed() && !(j.Paused && slices.ContainsFunc(s.Jobs, func(o *Job) bool {
+		return o.Ended != nil && o.Ended.StartedAt.After(j.Ended.StartedAt) && view.Total(o.Ended).Units > 0
+	}))
+}
+
 func failed(r *catalog.RunRecord) string {
 	var names []string
 	for _, w := range r.Work {

@@ -241,15 +241,14 @@ func (r *Reader) keep(ctx context.Context, src *view.Sources) error {
 	})
 }
 
-// What was found by writing holds for so long, and nobody waits longer than patience for it.
+// What was found by writing holds for so long.
 const (
 	writesEvery = 10 * time.Second
 	triesEvery  = time.Second // after a fault, which may be over
-	patience    = 1500 * time.Millisecond
 )
 
 // errSlow is what is known of an attempt that is still under way.
-var errSlow = errors.New("it has not answered within 1.5 s")
+var errSlow = errors.New("it has not answered in time")
 
 // attempt is the last attempt to write to a store. One is under way at a time, and it ends by itself: those who
 // ask may go away.
@@ -262,9 +261,9 @@ type attempt struct {
 }
 
 // made returns what was found a moment ago, or what is found now. What an attempt found that others began is not
-// believed if it failed: it may have waited for a disk that answers again.
+// believed if it failed: it may have waited for a disk that answers again. Of a bounded time, a half is left to read.
 func (a *attempt) made(ctx context.Context, r *Reader, of any, try func(context.Context) error) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, min(patience, r.Timeout))
+	ctx, cancel := context.WithTimeout(ctx, deadline.Share(ctx, 2, r.Timeout))
 	defer cancel()
 	for mine := false; !mine; {
 		a.mu.Lock()

@@ -196,3 +196,44 @@ func told(v *Verdict) (all []string) {
 	}
 	return all
 }
+
+// TestAPausedJobThatFailedLast: an upstream that is down stays down for the other jobs when the job that met it is paused.
+func TestAPausedJobThatFailedLast(t *testing.T) {
+	s := state(t)
+	paused, other := s.Jobs[1], s.Jobs[0]
+	paused.Paused, paused.Ended = true, &catalog.RunRecord{StartedAt: s.Now.Add(-10 * time.Minute), State: catalog.Failed}
+	for ago, failing := range map[time.Duration]bool{20 * time.Minute: true, 5 * time.Minute: false} {
+		other.Ended = &catalog.RunRecord{StartedAt: s.Now.Add(-ago), State: catalog.Done, Work: []catalog.WorkRecord{{Units: 1}}}
+		if s.failing(paused) != failing {
+			t.Errorf("another job called %s ago: failing is %v", ago, !failing)
+		}
+	}
+	other.Ended.Work = nil // it called nobody
+	other.Ended.StartedAt = s.Now
+	if !s.failing(paused) {
+		t.Error("a run without a call says that the upstream answers")
+	}
+}
+
+// TestAMountThatHangsHoldsNobodyUp: who reads waits for no disk, and one attempt at a time does.
+func TestAMountThatHangsHoldsNobodyUp(t *testing.T) {
+	hangs, asked := make(chan struct{}), make(chan struct{}, 9)
+	r := NewReader(&Options{Folders: []string{"/there"}, Timeout: 20 * time.Millisecond})
+	r.room = func(string) (int64, bool) {
+		asked <- struct{}{}
+		<-hangs
+		return 1, true
+	}
+	for range 3 {
+		if got := r.measure(t.Context()); got != nil {
+			t.Errorf("%v", got)
+		}
+	}
+	if len(asked) > 1 {
+		t.Errorf("%d attempts are under way", len(asked))
+	}
+	close(hangs)
+	for len(r.measure(t.Context())) == 0 { // until the disk has answered
+		time.Sleep(time.Millisecond)
+	}
+}

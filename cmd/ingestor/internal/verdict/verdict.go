@@ -100,8 +100,7 @@ func (s *State) judge(all []chance) Verdict {
 		return v
 	}
 	v := s.judgeRuns(all)
-	failed := func(j *Job) bool { return !j.Paused && j.failed() } // the next one may meet the same
-	if v.Level == good && (len(s.Disks) > 0 || slices.ContainsFunc(s.Jobs, failed)) {
+	if v.Level == good && (len(s.Disks) > 0 || slices.ContainsFunc(s.Jobs, s.failing)) {
 		v.Level = warn // a note says why
 	}
 	if v.Level == good && (s.Outage != nil || slices.ContainsFunc(s.Pools, func(u quota.Usage) bool { return s.lacking(&u) })) {

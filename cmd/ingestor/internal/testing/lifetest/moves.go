@@ -28,14 +28,15 @@ func Moves() (names []string) {
 
 var moves = []move{
 	{"the daemon is killed, or frozen", 2, func(l *Life) (string, bool) {
-		l.Alive, l.died = false, l.Clock.Now()
+		l.die()
 		return "", true
 	}},
 	{"the daemon ends by itself", 1, func(l *Life) (string, bool) {
 		if l.Kind == Alone && !l.Hung() {
 			_ = l.heart().Stop(l.Context()) // a full disk takes no note
 		}
-		l.Alive, l.died, l.ended = false, l.Clock.Now(), l.Shelf.Is() == Well
+		l.die()
+		l.ended = l.Shelf.Is() == Well
 		return "", true
 	}},
 	{"a daemon is up", 5, func(l *Life) (string, bool) {
@@ -131,6 +132,13 @@ var moves = []move{
 		l.Pass(time.Duration(l.Rand.IntN(6)) * time.Hour)
 		return "", true
 	}},
+}
+
+// die ends the daemon, or the timer, if it is there.
+func (l *Life) die() {
+	if l.Alive {
+		l.Alive, l.died = false, l.Clock.Now()
+	}
 }
 
 // charged is a move for which the ledger is asked. It is none while that does not answer.
