@@ -336,10 +336,10 @@ func (r *Run) setbacks() (n int) {
 	}
 	for _, run := range runs {
 		switch {
-		case run.State == catalog.Running: // this one
+		case run.State == catalog.Running, len(run.Work) == 0: // this one, or one that made no calls
 		case run.State == catalog.Failed:
 			n++
-		case len(run.Work) > 0: // a run without work made no calls
+		default:
 			return n
 		}
 	}

@@ -99,6 +99,9 @@ type Occasion struct {
 func (r *Runner) Run(ctx context.Context, j *Job, why Occasion) (*Report, error) {
 	lock, err := r.locker.Lock(ctx, lockName(j))
 	if err != nil {
+		if !errors.Is(err, ErrHeld) && ctx.Err() == nil {
+			err = errors.Join(err, r.unlocked(ctx, j, why.Scheduled, err))
+		}
 		return nil, noRun(ctx, j, err)
 	}
 	run := r.newRun(j, State{Began: r.clock.Now()})
@@ -114,6 +117,20 @@ func (r *Runner) Run(ctx context.Context, j *Job, why Occasion) (*Report, error)
 	defer stop(nil)
 	defer endWhenLost(lock, ctx, stop)()
 	return run.make(ctx, why)
+}
+
+// unlocked records a run that was due and could not take the lock of its job, such as for the lack of a right. It is
+// one record for each time, however often the run is tried, and touches no run of another process.
+func (r *Runner) unlocked(ctx context.Context, j *Job, due time.Time, why error) error {
+	last, err := r.LastScheduled(ctx, j)
+	if err != nil || !due.After(last) {
+		return err
+	}
+	record, err := r.catalog.Begin(ctx, catalog.Start{Job: j.Name, Scheduled: due, Unlocked: true})
+	if err == nil {
+		err = record.End(ctx, catalog.Outcome{State: catalog.Failed, ResumeAt: r.clock.Now().Add(recovery), Error: why.Error()})
+	}
+	return err
 }
 
 // noRun returns why no run was made. If the context has ended, that is the reason, whatever

@@ -3,6 +3,7 @@ package ingest_test
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"sync"
 	"testing"
 	"time"
@@ -98,4 +99,35 @@ func TestALostLeaseEndsTheRun(t *testing.T) {
 	if again := r.run("charts", ingest.Occasion{Deferred: true}); again.State != catalog.Done || rep.Units+again.Units != 32 {
 		t.Errorf("%s after %d units and %d: %v", again.State, rep.Units, again.Units, again.Err)
 	}
+}
+
+// barred are locks that cannot be taken, for the lack of a right.
+type barred struct{ lease.Locker }
+
+func (barred) Lock(context.Context, string) (lease.Lock, error) { return nil, fs.ErrPermission }
+
+// TestARunWithoutItsLockIsRecorded: a job whose lock cannot be taken has one failed run for its time, however often it
+// is tried, and is due again. The run of another process is left alone.
+func TestARunWithoutItsLockIsRecorded(t *testing.T) {
+	r := newRig(t, 100, charts(nil))
+	due := noon.Add(-2 * time.Hour)
+	other, err := r.catalog.Begin(t.Context(), catalog.Start{Job: "charts", Scheduled: due.Add(-time.Hour)})
+	r.must(err)
+	r.locks = barred{r.locks}
+	r.remake()
+	for range 3 {
+		if _, err := r.runner.Run(t.Context(), r.job("charts"), ingest.Occasion{Scheduled: due}); !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("%v, want %v", err, fs.ErrPermission)
+		}
+		r.clock.Advance(10 * time.Minute)
+	}
+	runs, err := r.catalog.Runs(t.Context(), catalog.RunsQuery{Job: "charts", Limit: 10})
+	r.must(err)
+	if len(runs) != 2 || runs[0].State != catalog.Failed || !runs[0].Scheduled.Equal(due) || runs[0].Error != fs.ErrPermission.Error() || runs[1].State != catalog.Running {
+		t.Errorf("the runs are %+v", runs)
+	}
+	if why, is, err := r.runner.Due(t.Context(), r.job("charts")); err != nil || !is || !why.Scheduled.Equal(due) {
+		t.Errorf("due: %v %v %v", why, is, err)
+	}
+	r.must(other.End(t.Context(), catalog.Outcome{State: catalog.Done}))
 }

@@ -39,6 +39,8 @@ type Start struct {
 	Fence Fence
 	// Scheduled is when the run was due; zero if a person started it.
 	Scheduled time.Time
+	// Unlocked says that the caller has no lease of the job, so that another process may be at its runs.
+	Unlocked bool
 }
 
 // Run records what one run of a job does. It is safe for concurrent use, with one
@@ -66,13 +68,15 @@ type run struct {
 	fence Fence
 }
 
-// Begin starts a run. It marks earlier runs of the job that never ended as failed: the
-// caller holds the job's lease, so their process is gone.
+// Begin starts a run. It marks earlier runs of the job that never ended as failed: unless the
+// start is unlocked, the caller holds the job's lease, so their process is gone.
 func (e *Engine) Begin(ctx context.Context, s Start) (Run, error) {
 	r := &run{e: e, job: s.Job, fence: s.Fence}
 	err := r.change(ctx, "begin a run of "+s.Job, nothing, func(tx Tx) error {
-		tx.Exec("work_abandon", s.Job, tx.Now)
-		tx.Exec("run_abandon", s.Job, tx.Now)
+		if !s.Unlocked {
+			tx.Exec("work_abandon", s.Job, tx.Now)
+			tx.Exec("run_abandon", s.Job, tx.Now)
+		}
 		r.add(tx, s.Scheduled)
 		return nil
 	})
