@@ -102,6 +102,23 @@ func (s *State) chances() []chance {
 	return all
 }
 
+// before names the jobs whose runs are still to come before a run, and leave nothing of its pool.
+func (s *State) before(c *chance) (names []string) {
+	if c.window == nil {
+		return nil
+	}
+	pool, left := c.pool.Pool.String(), c.free
+	for _, j := range s.Jobs {
+		if cost := j.CostIn(pool); j != c.job && j.comes && !j.Paused && cost > 0 {
+			names, left = append(names, j.Name), left-cost
+		}
+	}
+	if left >= c.job.first[pool] {
+		return nil
+	}
+	return names
+}
+
 // needs says what a run costs, if that is known.
 func (c *chance) needs() Sentence {
 	units := c.job.Cost.Units

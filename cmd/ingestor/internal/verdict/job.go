@@ -32,6 +32,7 @@ type Job struct {
 	Resume  time.Time          // when deferred work resumes, or zero
 	Missed  time.Time          // when it was due and did not run, or zero
 	Waiting int                // deferred units of work
+	comes   bool               // it was due a moment ago, and its run is still to come
 	Paused  bool               // on all machines, by a person: it has no next start, and was not missed
 	Fresh   []ingest.Freshness // of the regions of a search
 }
@@ -159,6 +160,7 @@ func (j *Job) read(ctx context.Context, r *Reader, src *view.Sources, s *State) 
 	first, due, err := src.Runner.Overdue(ctx, j.Job)
 	if due {
 		j.Missed = j.late(first, s.Now)
+		j.comes = j.Missed.IsZero() && !first.IsZero() && j.Last != nil && j.Last.State != catalog.Running
 	}
 	return err
 }

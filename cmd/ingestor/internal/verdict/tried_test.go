@@ -237,3 +237,24 @@ func TestAMountThatHangsHoldsNobodyUp(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 }
+
+// TestRunsThatAreStillToComeTakeTheirUnitsFirst: a timer makes a run that was due a moment ago before the next one, which
+// then finds nothing.
+func TestRunsThatAreStillToComeTakeTheirUnitsFirst(t *testing.T) {
+	s := state(t)
+	next := s.Jobs[1]
+	other := *next
+	other.Job = &ingest.Job{Name: "other"}
+	other.Share = next.Share
+	other.comes, other.Cost = true, Cost{Units: 99, Runs: 1}
+	s.Jobs = append(s.Jobs, &other)
+	s.Daemons = []Beat{{At: s.Now}}
+	verdict := func() *Verdict { v := s.judge([]chance{s.chanceOf(next)}); return &v }
+	if v := verdict(); v.Level != good {
+		t.Errorf("a unit is left: %s", v.Says)
+	}
+	other.Cost.Units++
+	if v := verdict(); v.Level != warn || !strings.Contains(v.More[1].String(), "come first: other") {
+		t.Errorf("none is left: %s %s", v.Level, v.Says)
+	}
+}

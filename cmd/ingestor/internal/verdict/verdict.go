@@ -161,6 +161,11 @@ func (s *State) judgeRuns(all []chance) Verdict {
 			Say(next.needs(), ". ", next.left()), Say("The rest resumes by itself"),
 		}}
 	}
+	if names := s.before(next); len(names) > 0 {
+		return Verdict{Level: warn, Word: "Available in part", Says: s.sayOf(next, "may find no units"), about: next, More: []Sentence{
+			Say(next.needs(), ". ", next.left()), Say("Runs that are due come first: ", List(names)),
+		}}
+	}
 	return s.canStart(next, all)
 }
 
