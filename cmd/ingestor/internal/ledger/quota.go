@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -243,7 +244,34 @@ func showSpend(ctx context.Context, a *session.Session, l *quota.Ledger, f *spen
 		return err
 	}
 	views := view.Spend(all, by)
-	return a.Print(views, func(s *console.Sheet) { spendTable(s, views, by) })
+	return a.Print(views, func(s *console.Sheet) {
+		spendTable(s, views, by)
+		if slices.Equal(by, []quota.Dimension{quota.ByJob}) {
+			s.Text.WriteString(unitsOfRuns(ctx, a, s, q.Since))
+		}
+	})
+}
+
+// unitsOfRuns says how many units the runs of each job have, for a reader who compares them with the ledger.
+func unitsOfRuns(ctx context.Context, a *session.Session, on *console.Sheet, since time.Time) (line string) {
+	if a.Loaded.NoCatalog() != nil {
+		return ""
+	}
+	var done console.Closers
+	defer func() { _ = done.Close() }() // it only reads
+	c, _, err := a.ReadCatalog(ctx, a.Loaded, &done)
+	if err != nil {
+		return ""
+	}
+	runs, err := c.Spent(ctx, since)
+	if err != nil || len(runs) == 0 {
+		return ""
+	}
+	for _, name := range slices.Sorted(maps.Keys(runs)) {
+		line += fmt.Sprintf(", %s %s", name, view.Number(runs[name]))
+	}
+	line = "Units in runs" + strings.Replace(line, ",", ":", 1) + ". The ledger also has the calls of processes that ended before they saved a page."
+	return on.Wrap(line, 0) + "\n"
 }
 
 func spendTable(s *console.Sheet, all []view.Spent, by []quota.Dimension) {

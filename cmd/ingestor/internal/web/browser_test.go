@@ -311,8 +311,10 @@ func pictured(tab *tab, r *rig) {
 		scheme     string
 	}{
 		{"home", "/", 1280, "light"},
+		{"home-dark", "/", 1280, "dark"},
 		{"home-tablet", "/?by=method", 768, "dark"},
-		{"home-phone", "/", 375, "light"},
+		{"home-phone", "/", 390, "light"},
+		{"home-phone-dark", "/", 390, "dark"},
 		{"regions-phone", "/regions", 375, "dark"},
 		{"run", "/runs/47", 1280, "light"},
 		{"history", "/history?pool=youtube%2Funits", 1280, "dark"},

@@ -409,7 +409,7 @@ func TestPagesAgreeOnTheNextRun(t *testing.T) {
 	r := newRig(t, "", config)
 	r.Run("trending")
 	r.Run("often")
-	r.reads("/", "Job Next Whether it can", "often 20:01 UTC (in 1 min) yes", "trending 20:15 UTC (in 15 min) yes")
+	r.reads("/", "Job Next Can it start?", "often 20:01 UTC (in 1 min) yes", "trending 20:15 UTC (in 15 min) yes")
 	r.reads("/runs", "often * * * * * 20:01 UTC (in 1 min) yes", "20:15 UTC (in 15 min) yes")
 	r.Must(r.Ledger.Block(t.Context(), quota.Pool{Upstream: "youtube", Account: "default", Name: "units"}, viewtest.Noon.Add(2*time.Hour), "quotaExceeded"))
 	r.reads("/", "trending 22:00 UTC (in 2 h) waits for the end of a block", "often 20:01 UTC (in 1 min) yes")
