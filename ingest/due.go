@@ -10,7 +10,7 @@ import (
 )
 
 // LastScheduled returns when the last scheduled run of a job was due, or zero. It ignores
-// runs for a time in the future, which a clock that was ahead may have left.
+// runs for a time in the future, which a clock that was ahead may have left, and those that could not take their lock.
 func (r *Runner) LastScheduled(ctx context.Context, j *Job) (time.Time, error) {
 	runs, err := r.catalog.Runs(ctx, catalog.RunsQuery{Job: j.Name, Limit: 1, Due: r.clock.Now(), Bare: true})
 	if err != nil || len(runs) == 0 {
@@ -68,6 +68,8 @@ func (r *Runner) broken(ctx context.Context, j *Job) (bool, error) {
 	switch last := runs[0]; {
 	case last.State == catalog.Running:
 		return true, nil
+	case last.Unlocked(): // its time is still due, by the schedule
+		return false, nil
 	case last.State != catalog.Failed || last.ResumeAt.IsZero() || last.ResumeAt.After(r.clock.Now()):
 		return false, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -120,15 +121,19 @@ func (r *Runner) Run(ctx context.Context, j *Job, why Occasion) (*Report, error)
 }
 
 // unlocked records a run that was due and could not take the lock of its job, such as for the lack of a right. It is
-// one record for each time, however often the run is tried, and touches no run of another process.
+// one record for each time, however often the run is tried, and touches no run of another process. Nor does it keep
+// another process from the run: see [catalog.RunRecord.Unlocked].
 func (r *Runner) unlocked(ctx context.Context, j *Job, due time.Time, why error) error {
-	last, err := r.LastScheduled(ctx, j)
-	if err != nil || !due.After(last) {
+	runs, err := r.catalog.Runs(ctx, catalog.RunsQuery{Job: j.Name, Bare: true})
+	known := func(run catalog.RunRecord) bool {
+		return !run.Scheduled.Before(due) && !run.Scheduled.After(r.clock.Now())
+	}
+	if err != nil || due.IsZero() || slices.ContainsFunc(runs, known) {
 		return err
 	}
 	record, err := r.catalog.Begin(ctx, catalog.Start{Job: j.Name, Scheduled: due, Unlocked: true})
 	if err == nil {
-		err = record.End(ctx, catalog.Outcome{State: catalog.Failed, ResumeAt: r.clock.Now().Add(recovery), Error: why.Error()})
+		err = record.End(ctx, catalog.Outcome{State: catalog.Failed, ResumeAt: due, Error: why.Error()})
 	}
 	return err
 }

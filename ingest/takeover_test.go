@@ -131,3 +131,37 @@ func TestARunWithoutItsLockIsRecorded(t *testing.T) {
 	}
 	r.must(other.End(t.Context(), catalog.Outcome{State: catalog.Done}))
 }
+
+// TestARunWithoutItsLockHoldsUpNoOther: a process that may not take the lock keeps neither itself nor another process
+// from the run, also while the quota has deferred other work of the job.
+func TestARunWithoutItsLockHoldsUpNoOther(t *testing.T) {
+	r := newRig(t, 3, charts(func(j *ingest.Job) { j.Cron = "0 * * * *" }))
+	if rep := r.run("charts", ingest.Occasion{Scheduled: noon}); rep.State != catalog.Deferred {
+		t.Fatalf("%s: %v", rep.State, rep.Err)
+	}
+	locks := r.locks
+	for range 3 { // the timers of two users
+		r.clock.Advance(time.Hour)
+		due := r.clock.Now()
+		r.locks = barred{locks}
+		r.remake()
+		for range 2 {
+			if _, err := r.runner.Run(t.Context(), r.job("charts"), ingest.Occasion{Scheduled: due}); !errors.Is(err, fs.ErrPermission) {
+				t.Errorf("%v, want %v", err, fs.ErrPermission)
+			}
+		}
+		r.locks = locks
+		r.remake()
+		why, is, err := r.runner.Due(t.Context(), r.job("charts"))
+		if err != nil || !is || !why.Scheduled.Equal(due) {
+			t.Errorf("due: %v %v %v, want %s", why, is, err, due)
+		}
+		r.run("charts", why)
+		if why, is, err := r.runner.Due(t.Context(), r.job("charts")); err != nil || is {
+			t.Errorf("due once more: %v %v", why, err)
+		}
+	}
+	if runs, err := r.catalog.Runs(t.Context(), catalog.RunsQuery{Job: "charts"}); err != nil || len(runs) != 7 {
+		t.Errorf("%d runs and %v, want one of each for each time", len(runs), err)
+	}
+}

@@ -199,6 +199,12 @@ type RunRecord struct {
 	Work      []WorkRecord `json:"work"`
 }
 
+// Unlocked reports whether the run could not take the lock of its job. It resumes at the time that it was due, and
+// does not count as a run of that time.
+func (r *RunRecord) Unlocked() bool {
+	return r != nil && r.State == Failed && !r.Scheduled.IsZero() && r.ResumeAt.Equal(r.Scheduled)
+}
+
 // WorkRecord is the part of a run that belongs to one unit of work.
 type WorkRecord struct {
 	Work       string    `json:"work"`
@@ -226,7 +232,7 @@ type RunsQuery struct {
 	Limit  int    // largest number of runs; zero is 20
 
 	Made bool      // leaves out times that were skipped
-	Due  time.Time // if not zero, only runs that were due, at the latest then
+	Due  time.Time // if not zero, only runs that were due, at the latest then, and could take their lock
 	Bare bool      // leaves out the work
 }
 

@@ -152,7 +152,7 @@ func (s *Sketch) Runs(_ context.Context, q catalog.RunsQuery) (all []catalog.Run
 	for i := len(s.runs) - 1; i >= 0 && len(all) < limit; i-- {
 		r := s.runs[i]
 		if r.ID == 0 || q.Job != "" && r.Job != q.Job || q.Before != 0 && r.ID >= q.Before || q.Made && r.State == catalog.Skipped ||
-			!q.Due.IsZero() && (r.Scheduled.IsZero() || r.Scheduled.After(q.Due)) {
+			!q.Due.IsZero() && (r.Scheduled.IsZero() || r.Scheduled.After(q.Due) || r.Unlocked()) {
 			continue
 		}
 		if q.Bare {

@@ -30,16 +30,17 @@ ON CONFLICT (run, work) DO UPDATE SET state = excluded.state, ended_at = exclude
 	cause = excluded.cause, pool = excluded.pool, refused = w.refused + excluded.refused;
 
 -- runs_find returns runs, the latest first. Args: '', id to begin before or 0, limit, whether to
--- leave out times that were skipped, the latest time that they were due at or 0. SQLite compiles a statement anew
--- each time that a limit is bound, unless the limit is an expression.
+-- leave out times that were skipped, the latest time that they were due at or 0. A failed run that resumes at the time
+-- that it was due could not take its lock, and does not count as a run of that time. SQLite recompiles a statement for each
+-- bound LIMIT, unless it is an expression.
 SELECT id, job, scheduled_at, started_at, ended_at, state, resume_at, error FROM headroom_catalog.runs
 WHERE $1::text = '' AND ($2::bigint = 0 OR id < $2::bigint)
-	AND (NOT $4::boolean OR state <> 'skipped') AND ($5::bigint = 0 OR scheduled_at BETWEEN 1 AND $5::bigint) ORDER BY id DESC LIMIT $3::bigint + 0;
+	AND (NOT $4::boolean OR state <> 'skipped') AND ($5::bigint = 0 OR scheduled_at BETWEEN 1 AND $5::bigint AND NOT (state = 'failed' AND resume_at = scheduled_at)) ORDER BY id DESC LIMIT $3::bigint + 0;
 
 -- runs_of_job returns the same of one job. Args: job, then those of runs_find.
 SELECT id, job, scheduled_at, started_at, ended_at, state, resume_at, error FROM headroom_catalog.runs
 WHERE job = $1::text AND ($2::bigint = 0 OR id < $2::bigint)
-	AND (NOT $4::boolean OR state <> 'skipped') AND ($5::bigint = 0 OR scheduled_at BETWEEN 1 AND $5::bigint) ORDER BY id DESC LIMIT $3::bigint + 0;
+	AND (NOT $4::boolean OR state <> 'skipped') AND ($5::bigint = 0 OR scheduled_at BETWEEN 1 AND $5::bigint AND NOT (state = 'failed' AND resume_at = scheduled_at)) ORDER BY id DESC LIMIT $3::bigint + 0;
 
 -- work_find returns the work of runs. Args: runs.
 SELECT run, work, region, pages, units, new, updated, unchanged, statistics, gone, state, ended_at, resume_at, error, cause, pool, refused
