@@ -169,6 +169,8 @@ type OutageError struct {
 	Op     string // the operation: "reserve youtube/units"
 	Reason string // why the call was not admitted
 	Err    error
+
+	journal bool // the journal failed, and not the ledger
 }
 
 func (e *OutageError) Error() string {

@@ -9,11 +9,13 @@ import (
 // disk may be full tries a write for it.
 const ReadyID = "ready"
 
-// Ready returns nil if the ledger can take reservations. It is for health checks, and
-// changes no count: the store is asked to settle a reservation that nobody made. For that
-// a store waits for its lock as for a reservation, so Ready notices a file that another
-// process has locked, and a disk that is full. As a reservation does, it first charges what was
-// admitted in an outage. So what is left then is what the next call finds.
+// Ready returns nil if the ledger can take reservations. It is for health checks. The store is asked to settle a
+// reservation that nobody made, which counts nothing. For that a store waits for its lock as for a reservation, so
+// Ready notices a file that another process has locked, and a disk that is full.
+//
+// Then Ready charges what was admitted in an outage, also by other processes that share the journal, so that what is
+// left is what the next call finds. If the journal cannot be used, or takes too long, that is an error only if the next
+// call has to wait for it, too.
 func (l *Ledger) Ready(ctx context.Context) error {
 	const op = "ask whether the ledger can be written"
 	p, err := l.open(ctx, op)
@@ -25,8 +27,16 @@ func (l *Ledger) Ready(ctx context.Context) error {
 		return nil // the price book has no upstream
 	}
 	_, err = l.store.Settle(ctx, Token{Upstream: keys[0].upstream, Account: keys[0].account, ID: ReadyID}, nil)
-	if errors.Is(err, ErrNoReceipt) {
-		return l.replayAll(ctx)
+	if !errors.Is(err, ErrNoReceipt) {
+		return l.storeError(ctx, op, err)
 	}
-	return l.storeError(ctx, op, err)
+	if l.journal == nil || l.pending.Load() {
+		return l.replayMost(ctx)
+	}
+	err = l.replayEntries(ctx)
+	var outage *OutageError
+	if stays(err) || ctx.Err() != nil || errors.As(err, &outage) && outage.journal {
+		return nil
+	}
+	return err
 }

@@ -102,3 +102,52 @@ func TestReadyChargesWhatAnOutageOwes(t *testing.T) {
 		t.Errorf("%+v, %v, want 4 units used", all, err)
 	}
 }
+
+// tornJournal is a journal that cannot be read for a while.
+type tornJournal struct {
+	quota.Journal
+	torn bool
+}
+
+func (j *tornJournal) Pending(ctx context.Context) ([]quota.Entry, error) {
+	if j.torn {
+		return nil, errors.New("it is torn")
+	}
+	return j.Journal.Pending(ctx)
+}
+
+// TestReadyWithATornJournal: a journal that cannot be read holds up no call that did not need it, and a look at the
+// ledger does not change that.
+func TestReadyWithATornJournal(t *testing.T) {
+	costs, err := book.Parse("costs.yaml", []byte("revision: 1\nupstreams: {shop: {pools: {units: {quota: 10, windows: [{per: 1h}]}}, methods: {get: 4}}}\n"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := journal.Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"), "one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = kept.Close() })
+	j := &tornJournal{Journal: kept}
+	l, err := quota.New(costs, memstore.New(nil), &quota.Options{Journal: j})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.torn = true
+	if err := l.Ready(t.Context()); !errors.Is(err, quota.ErrOutage) {
+		t.Errorf("an earlier process may have left entries, and it says %v", err)
+	}
+	j.torn = false
+	if err := l.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	j.torn = true
+	for range 2 {
+		if err := l.Ready(t.Context()); err != nil {
+			t.Errorf("it says %v", err)
+		}
+		if _, err := l.Reserve(t.Context(), quota.Call{Method: "get"}); err != nil {
+			t.Errorf("the call is not granted: %v", err)
+		}
+	}
+}

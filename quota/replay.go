@@ -17,9 +17,17 @@ func (l *Ledger) Replay(ctx context.Context) error {
 		return nil
 	}
 	l.pending.Store(false) // before reading, because a call that is admitted meanwhile sets it again
-	entries, err := l.journal.Pending(ctx)
+	err := l.replayEntries(ctx)
 	if err != nil {
 		l.pending.Store(true)
+	}
+	return err
+}
+
+// replayEntries is Replay, whether or not an entry is known of.
+func (l *Ledger) replayEntries(ctx context.Context) error {
+	entries, err := l.journal.Pending(ctx)
+	if err != nil {
 		return journalError(ctx, "replay", "read", err)
 	}
 	var left []error
@@ -32,25 +40,29 @@ func (l *Ledger) Replay(ctx context.Context) error {
 		} else if same {
 			err = l.replay(ctx, e.ID)
 		}
-		if err == nil {
-			continue
-		}
-		l.pending.Store(true)
-		if !answered(err) {
+		switch {
+		case err == nil:
+		case answered(err):
+			left = append(left, &leftError{err}) // others must not wait for it
+		default:
 			return err
 		}
-		left = append(left, &leftError{err}) // others must not wait for it
 	}
 	return errors.Join(left...)
 }
 
 // replayMost is Replay for callers that entries which stay in the journal do not concern.
 func (l *Ledger) replayMost(ctx context.Context) error {
-	var left *leftError
-	if err := l.Replay(ctx); !errors.As(err, &left) {
+	if err := l.Replay(ctx); !stays(err) {
 		return err
 	}
 	return nil
+}
+
+// stays reports whether an error is only of entries that stay in the journal.
+func stays(err error) bool {
+	var left *leftError
+	return errors.As(err, &left)
 }
 
 // identities remembers which ledger holds an account's pools.
@@ -87,7 +99,7 @@ func journalError(ctx context.Context, op, done string, err error) error {
 	if gone := tooLate(ctx, op); gone != nil {
 		return gone
 	}
-	return &OutageError{Op: op, Reason: "and the journal cannot be " + done, Err: err}
+	return &OutageError{Op: op, Reason: "and the journal cannot be " + done, Err: err, journal: true}
 }
 
 // answered reports whether an error concerns the replayed entry alone: its pool is not in
