@@ -17,6 +17,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/ingest/plan"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/open"
 )
@@ -246,31 +247,45 @@ func showSpend(ctx context.Context, a *session.Session, l *quota.Ledger, f *spen
 	views := view.Spend(all, by)
 	return a.Print(views, func(s *console.Sheet) {
 		spendTable(s, views, by)
-		if slices.Equal(by, []quota.Dimension{quota.ByJob}) {
-			s.Text.WriteString(unitsOfRuns(ctx, a, s, q.Since))
+		if slices.Equal(by, []quota.Dimension{quota.ByJob}) && f.since == "" { // a day of the ledger and of a run may differ
+			s.Text.WriteString(unitsOfRuns(ctx, a, s, views))
 		}
 	})
 }
 
-// unitsOfRuns says how many units the runs of each job have, for a reader who compares them with the ledger.
-func unitsOfRuns(ctx context.Context, a *session.Session, on *console.Sheet, since time.Time) (line string) {
+// unitsOfRuns says how many units the runs of each job have, for a reader who compares them with the ledger. It reads
+// the catalog as it is, and does not wait long.
+func unitsOfRuns(ctx context.Context, a *session.Session, on *console.Sheet, ledger []view.Spent) string {
 	if a.Loaded.NoCatalog() != nil {
 		return ""
 	}
-	var done console.Closers
-	defer func() { _ = done.Close() }() // it only reads
-	c, _, err := a.ReadCatalog(ctx, a.Loaded, &done)
-	if err != nil {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	var runs map[string]int64
+	err := session.Inspect(ctx, a.Loaded, func(c plan.Source) (err error) {
+		runs, err = c.(session.AnyCatalog).Spent(ctx, time.Time{})
+		return err
+	})
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == nil && len(runs) == 0:
 		return ""
+	case err != nil:
+		return on.Wrap("The units of runs cannot be read from the catalog. To see why: ingestor check", 0) + "\n"
 	}
-	runs, err := c.Spent(ctx, since)
-	if err != nil || len(runs) == 0 {
-		return ""
+	left := maps.Clone(runs)
+	for i := range ledger {
+		left[ledger[i].Job] -= ledger[i].Units
 	}
+	var units []string
+	more := false
 	for _, name := range slices.Sorted(maps.Keys(runs)) {
-		line += fmt.Sprintf(", %s %s", name, view.Number(runs[name]))
+		units = append(units, name+" "+view.Number(runs[name]))
+		more = more || left[name] < 0
 	}
-	line = "Units in runs" + strings.Replace(line, ",", ":", 1) + ". The ledger also has the calls of processes that ended before they saved a page."
+	line := "Units in runs: " + strings.Join(units, ", ") + "."
+	if more {
+		line += " The ledger also has the calls of processes that ended before they saved a page."
+	}
 	return on.Wrap(line, 0) + "\n"
 }
 
