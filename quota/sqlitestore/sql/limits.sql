@@ -8,7 +8,8 @@ ON CONFLICT (family, key) DO UPDATE SET quota = excluded.quota, who = excluded.w
 SELECT family, key, quota, who, why, made, version FROM limits WHERE family = ?1 AND key = ?2;
 
 -- limits_after returns the limits in the order in which they changed. Args: after this
--- version, how many at most. Bound alone, the limit would have SQLite compile the statement each time.
+-- version, how many at most. SQLite recompiles the statement for each bound LIMIT, unless it is an
+-- expression.
 SELECT family, key, quota, who, why, made, version FROM limits WHERE version > ?1 ORDER BY version LIMIT ?2 + 0;
 
 

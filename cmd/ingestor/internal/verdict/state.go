@@ -102,8 +102,8 @@ func (r *Reader) Read(ctx context.Context, src *view.Sources) *State {
 	if src.Counting != nil {
 		s.Counts = src.Counting.State()
 	}
+	stuck := r.charge(ctx, src.Ledger) // first, because it charges what was admitted in an outage
 	s.Outage = r.part(ctx, s, 2, func(ctx context.Context, s *State) (err error) {
-		s.Stuck = r.charge(ctx, src.Ledger) // first, because it charges what was admitted in an outage
 		s.Pools, err = src.Ledger.View().Usage(ctx, "", "")
 		return err
 	})
@@ -126,7 +126,7 @@ func (r *Reader) Read(ctx context.Context, src *view.Sources) *State {
 		s.addPoolsOfJobs()
 	}
 	trying.Wait()
-	s.Stuck, s.Unkept, s.Disks = cmp.Or(s.Stuck, s.stuck()), unkept, disks
+	s.Stuck, s.Unkept, s.Disks = cmp.Or(stuck, s.stuck()), unkept, disks
 	return s
 }
 
@@ -247,9 +247,6 @@ const (
 	triesEvery  = time.Second // after a fault, which may be over
 )
 
-// errSlow is what is known of an attempt that is still under way.
-var errSlow = errors.New("it has not answered in time")
-
 // attempt is the last attempt to write to a store. One is under way at a time, and it ends by itself: those who
 // ask may go away.
 type attempt struct {
@@ -263,7 +260,8 @@ type attempt struct {
 // made returns what was found a moment ago, or what is found now. What an attempt found that others began is not
 // believed if it failed: it may have waited for a disk that answers again. Of a bounded time, a half is left to read.
 func (a *attempt) made(ctx context.Context, r *Reader, of any, try func(context.Context) error) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, deadline.Share(ctx, 2, r.Timeout))
+	wait := deadline.Share(ctx, 2, r.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	for mine := false; !mine; {
 		a.mu.Lock()
@@ -287,7 +285,7 @@ func (a *attempt) made(ctx context.Context, r *Reader, of any, try func(context.
 			err = a.err
 			a.mu.Unlock()
 		case <-ctx.Done():
-			return errSlow
+			return fmt.Errorf("it has not answered within %s", wait.Round(time.Millisecond)) // it is still under way
 		}
 		mine = mine || err == nil
 	}
@@ -315,21 +313,23 @@ func (s *State) Believe(ledger, catalog error) {
 	}
 }
 
-// measure finds the disks that are nearly full. Nobody waits for a mount that hangs, and one attempt at a time does.
+// measureWithin is how long a reader waits for what the disks have left.
+const measureWithin = 100 * time.Millisecond
+
+// measure returns the disks that are nearly full, as they were found last. Readers do not wait for a disk.
 func (r *Reader) measure(ctx context.Context) []Disk {
 	if len(r.Folders) == 0 {
 		return nil
 	}
-	err := r.rooms.made(ctx, r, r, func(context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, measureWithin)
+	defer cancel()
+	_ = r.rooms.made(ctx, r, r, func(context.Context) error { // what it finds is read below
 		disks := r.nearlyFull()
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.disks = disks
 		return nil
 	})
-	if err != nil {
-		return nil
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.disks

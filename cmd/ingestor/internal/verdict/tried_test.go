@@ -215,27 +215,36 @@ func TestAPausedJobThatFailedLast(t *testing.T) {
 	}
 }
 
-// TestAMountThatHangsHoldsNobodyUp: who reads waits for no disk, and one attempt at a time does.
+// TestAMountThatHangsHoldsNobodyUp: who reads waits for no disk, and is told what was found last.
 func TestAMountThatHangsHoldsNobodyUp(t *testing.T) {
-	hangs, asked := make(chan struct{}), make(chan struct{}, 9)
-	r := NewReader(&Options{Folders: []string{"/there"}, Timeout: 20 * time.Millisecond})
+	clock := quota.NewSimClock(time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC))
+	asked, answers := make(chan struct{}, 9), make(chan struct{}, 1)
+	r := NewReader(&Options{Clock: clock, Folders: []string{"/there"}, Timeout: time.Minute})
 	r.room = func(string) (int64, bool) {
 		asked <- struct{}{}
-		<-hangs
+		<-answers
 		return 1, true
 	}
+	if got := r.measure(t.Context()); got != nil {
+		t.Errorf("%v", got)
+	}
+	<-asked // the attempt is under way
+	r.rooms.mu.Lock()
+	under := r.rooms.under
+	r.rooms.mu.Unlock()
+	answers <- struct{}{}
+	<-under
+	clock.Advance(time.Minute)
 	for range 3 {
-		if got := r.measure(t.Context()); got != nil {
-			t.Errorf("%v", got)
+		if got := r.measure(t.Context()); len(got) != 1 {
+			t.Errorf("a disk that was nearly full is forgotten: %v", got)
 		}
 	}
-	if len(asked) > 1 {
-		t.Errorf("%d attempts are under way", len(asked))
+	<-asked
+	if len(asked) > 0 {
+		t.Errorf("%d more attempts are under way", len(asked))
 	}
-	close(hangs)
-	for len(r.measure(t.Context())) == 0 { // until the disk has answered
-		time.Sleep(time.Millisecond)
-	}
+	close(answers)
 }
 
 // TestRunsThatAreStillToComeTakeTheirUnitsFirst: a timer makes a run that was due a moment ago before the next one, which
