@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
@@ -165,12 +166,20 @@ func (s *State) due(j *Job) Sentence {
 // failed reports whether the last run that has ended failed. That another one has begun says nothing yet.
 func (j *Job) failed() bool { return j.Ended != nil && j.Ended.State == catalog.Failed }
 
-// failing reports whether the next run may meet what the last one of a job met. A job that is paused says so only while
-// nobody has called the upstream since.
+// failing reports whether the next run may meet what the last one of a job met. A job that is paused says so only until
+// another job has called the same upstream, and did not fail.
 func (s *State) failing(j *Job) bool {
 	return j.failed() && !(j.Paused && slices.ContainsFunc(s.Jobs, func(o *Job) bool {
-		return o.Ended != nil && o.Ended.StartedAt.After(j.Ended.StartedAt) && view.Total(o.Ended).Units > 0
+		return o.Ended != nil && !o.failed() && o.Ended.StartedAt.After(j.Ended.StartedAt) && view.Total(o.Ended).Units > 0 && o.shares(j)
 	}))
+}
+
+// shares reports whether two jobs charge a pool of the same upstream.
+func (j *Job) shares(with *Job) bool {
+	upstream := func(pool string) string { name, _, _ := strings.Cut(pool, "/"); return name }
+	return slices.ContainsFunc(j.Pools(), func(a string) bool {
+		return slices.ContainsFunc(with.Pools(), func(b string) bool { return upstream(a) == upstream(b) })
+	})
 }
 
 func failed(r *catalog.RunRecord) string {

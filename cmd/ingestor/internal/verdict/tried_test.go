@@ -208,6 +208,19 @@ func TestAPausedJobThatFailedLast(t *testing.T) {
 			t.Errorf("another job called %s ago: failing is %v", ago, !failing)
 		}
 	}
+	other.Ended.StartedAt, other.Ended.State = s.Now, catalog.Failed
+	if !s.failing(paused) {
+		t.Error("a run that failed says that the upstream answers")
+	}
+	other.Ended.State = catalog.Done
+	share := other.Share
+	if other.Share = map[string]float64{"shop/units": 1}; !s.failing(paused) {
+		t.Error("a run that called another upstream says that this one answers")
+	}
+	other.Share = share
+	if s.failing(paused) {
+		t.Error("a run that is done says nothing of its upstream")
+	}
 	other.Ended.Work = nil // it called nobody
 	other.Ended.StartedAt = s.Now
 	if !s.failing(paused) {
