@@ -34,14 +34,19 @@ func Interrupted(err error) bool { return Code(err) == sqlite3.SQLITE_INTERRUPT 
 // Damaged reports whether an error says that the file is corrupt.
 func Damaged(err error) bool { return Code(err) == sqlite3.SQLITE_CORRUPT }
 
+// Full reports whether an error says that the disk, or the share of it that a user may have, is full. SQLite reports the
+// size of a -shm file as an error of the disk.
+func Full(err error) bool {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok && e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE {
+		return true
+	}
+	return Code(err) == sqlite3.SQLITE_FULL || errors.Is(err, ErrNoRoom) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
 // Ailing reports whether an error comes from the file or its disk, and not from a wrong path:
 // damaged, full, failed, or busy for too long.
 func Ailing(err error) bool {
-	switch Code(err) {
-	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR:
-		return true
-	}
-	return Damaged(err) || Busy(err) || errors.Is(err, ErrNoRoom) || errors.Is(err, syscall.ENOSPC)
+	return Code(err) == sqlite3.SQLITE_IOERR || Damaged(err) || Busy(err) || Full(err)
 }
 
 // Unwritable reports whether an error may say only that a file cannot be written: by this user, on
