@@ -29,6 +29,8 @@ func another(set *settings.Setting) string {
 		return "postgres://127.0.0.1/other"
 	case "river_ui":
 		return "http://127.0.0.1:1"
+	case "client_delay": // at most 5s
+		return "2s"
 	case "ping":
 		return "http://127.0.0.1:1/…" // config show shows no more of it
 	}
