@@ -107,7 +107,8 @@ func (h *heard) hear(r *report, now time.Time, limit int64) (send *heardWindow, 
 	return w, news
 }
 
-// over reports whether what counts from at on has left the window. That of a calendar ends at until.
+// over reports whether what counts from at on has left the window. What counts in a period of a calendar leaves at
+// its end, however long the period is: a day may have 25 hours.
 func (w *heardWindow) over(at, now time.Time) bool {
 	return now.Sub(at) >= w.per && !w.charge.Windows[w.charge.Window].Spec.Calendar()
 }

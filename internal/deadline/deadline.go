@@ -9,6 +9,7 @@
 //	outermost                           within it           innermost
 //	http.Server        answer 30s       body 15s, header 5s
 //	  web              a question 5s    ledger 2s           + journal 1s
+//	    reserve        + wait 5s        ledger 2s           + journal 1s
 //	    /readyz        2s               ledger 1s             then the catalog
 //	  pages            5s for each of   ledger 2s, then the catalog
 //	  metrics          5s               ledger 2s           then the catalog

@@ -111,7 +111,7 @@ const mostReserving = 256
 // waiting names whose calls wait.
 type waiting struct{ token, family, key string }
 
-// reserveOne takes the units of the call that an object describes, which may wait for most.
+// reserveOne takes the units of the call that an object describes, which may wait as long as most.
 func (s *Server) reserveOne(ctx context.Context, by *access.Token, object []byte, most time.Duration) (*problem.Verdict, error) {
 	call, wait, err := readCall(object)
 	if err != nil {
@@ -160,8 +160,8 @@ func (s *Server) decide(ctx context.Context, by *access.Token, call *quota.Call,
 	ended(granted, err)
 	s.o.Refused.Add(by.Name(), err)
 	if b != nil {
-		if wait > 0 && call.ID != "" && ctx.Err() != nil && err != ctx.Err() && !errors.Is(err, quota.ErrRefused) { //nolint:errorlint // as it is, nothing was asked when the caller left
-			return nil, err // it may have been granted
+		if wait > 0 && call.ID != "" && unanswered(ctx, err) {
+			return nil, err // it may have been granted, and asking again with its id finds that
 		}
 		if err == nil && !granted.Repeat {
 			for _, n := range granted.Charges() {
@@ -171,6 +171,12 @@ func (s *Server) decide(ctx context.Context, by *access.Token, call *quota.Call,
 		b.Add(-units) // of a call that took nothing, all
 	}
 	return granted, err
+}
+
+// unanswered reports whether the caller left while the ledger was asked. A caller that left in line gets the error of
+// its context as it is: nothing was asked then.
+func unanswered(ctx context.Context, err error) bool {
+	return err != nil && ctx.Err() != nil && err != ctx.Err() && !errors.Is(err, quota.ErrRefused) //nolint:errorlint // as it is
 }
 
 // take takes the units of a call, which waits for them if its token has a place left.

@@ -106,7 +106,7 @@ func admit(t *throttle.Throttle, w http.ResponseWriter, r *http.Request, next ht
 		return
 	}
 	admitted := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { next.ServeHTTP(w, r) })
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), time.Second) // it does not wait
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), time.Second) // it does not wait longer for nobody
 	defer cancel()
 	t.Handler(admitted).ServeHTTP(w, r.WithContext(ctx))
 }
