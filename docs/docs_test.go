@@ -45,6 +45,7 @@ var shown = []struct {
 	{"docs/library.md", "go", []string{"example_test.go", "ingest/internal/sdk/sdk_test.go", "ingest/internal/sdk/wrap_test.go", "quota/example_test.go"}, 5},
 	{"docs/library.md", "text", []string{"example_test.go"}, 1},
 	{"docs/limits-for-clients.md", "go", []string{"quota/throttle/example_test.go"}, 2},
+	{"docs/limits-for-clients.md", "csv", []string{"cmd/ingestor/limits_test.go"}, 1},
 	{"docs/price-book.md", "text", []string{"costs.yaml"}, 1},
 	{"quota/README.md", "text", []string{"quota/example_walk_test.go"}, 3},
 }

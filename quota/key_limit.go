@@ -25,6 +25,14 @@ type KeyLimit struct {
 	Reason  string    `json:"reason"`  // why; may be ""
 	At      time.Time `json:"at"`      // when, by the store's clock
 	Version int64     `json:"version"` // of the store's limits; each change has a higher one
+
+	// Until is when the limit ends by itself, and the price book's holds again. Zero: it does not.
+	Until time.Time `json:"until,omitzero"`
+}
+
+// Holds reports whether the limit is in force: it was not removed, and has not ended.
+func (k *KeyLimit) Holds(now time.Time) bool {
+	return k.Quota > 0 && (k.Until.IsZero() || now.Before(k.Until))
 }
 
 // LimitKeeper is a store that keeps limits of keys beside its pages.
@@ -43,8 +51,8 @@ type LimitKeeper interface {
 
 var _ LimitKeeper = Admin{}
 
-// MaxLimitChanges is how many changes of limits a store keeps for people to read.
-const MaxLimitChanges = 10_000
+// MaxLimitChanges is how many changes of limits a store keeps at least for people to read.
+const MaxLimitChanges = 100_000
 
 // ErrNoLimits says that a ledger's store keeps no limits of keys.
 var ErrNoLimits = errors.New("this ledger's store keeps no limits that are set at run time")
@@ -77,7 +85,7 @@ type setLimit struct {
 	quota, version int64
 
 	heard  time.Time // when the upstream has reported it last; zero: a person has set it
-	until  time.Time // a larger limit that only this process knows holds until then
+	until  time.Time // it holds until then; zero: it does not end by itself
 	probed time.Time // when this process last let a call pass it: see inForce
 }
 
@@ -87,8 +95,44 @@ type setLimit struct {
 func (a Admin) SetLimit(ctx context.Context, k KeyLimit) (KeyLimit, error) {
 	l := a.ledger
 	keeper, err := l.keeper()
+	if err == nil {
+		k, err = a.CheckLimit(k)
+	}
 	if err != nil {
 		return k, err
+	}
+	if k.Quota == 0 {
+		was, err := l.Admin().KeyLimit(ctx, k.Family, k.Key)
+		switch {
+		case err != nil:
+			return k, err
+		case was == nil || was.Quota == 0:
+			return k, BadInput("key %.80q of family %.40q has no limit that was set at run time", k.Key, k.Family)
+		}
+	}
+	if pools := l.current().poolsOfLimits(k.Family); pools != nil {
+		err = l.dropLimit(ctx, keeper, k, pools.families[1:]...)
+	}
+	set := k
+	if err == nil {
+		set, err = keeper.SetLimit(ctx, k)
+	}
+	switch {
+	case errors.Is(err, ErrNoLimits):
+		return k, err
+	case err != nil:
+		return k, l.storeError(ctx, "set a limit of family "+k.Family, err)
+	}
+	l.limits.apply([]KeyLimit{set})
+	return set, nil
+}
+
+// CheckLimit checks a limit as [Admin.SetLimit] does, and returns it as that would keep it. It
+// changes nothing, and does not know whether there is a limit to remove.
+func (a Admin) CheckLimit(k KeyLimit) (KeyLimit, error) {
+	l := a.ledger
+	if l.current() == nil {
+		return k, errNotMade
 	}
 	f, pools := l.current().families[k.Family], l.current().poolsOfLimits(k.Family)
 	switch {
@@ -109,36 +153,18 @@ func (a Admin) SetLimit(ctx context.Context, k KeyLimit) (KeyLimit, error) {
 		return k, BadInput("say who sets the limit, in 1 to %d bytes of printable text", maxIDBytes)
 	case k.Reason != "" && !printable(k.Reason, maxReason):
 		return k, BadInput("the reason must be at most %d printable bytes", maxReason)
+	case k.Quota == 0:
+		k.Until = time.Time{}
+	case !k.Until.IsZero() && !k.Until.After(l.now()):
+		return k, BadInput("family %s: the limit would end at %s, which has passed", k.Family, k.Until.UTC().Format(time.RFC3339))
 	}
+	k.Until = k.Until.UTC().Truncate(time.Microsecond)
 	if k.Quota > 0 && f != nil {
 		if _, err := f.family.WindowsOf(k.Key, k.Quota); err != nil {
 			return k, BadInput("%v", err)
 		}
 	}
-	if k.Quota == 0 {
-		was, err := l.Admin().KeyLimit(ctx, k.Family, k.Key)
-		switch {
-		case err != nil:
-			return k, err
-		case was == nil || was.Quota == 0:
-			return k, BadInput("key %.80q of family %.40q has no limit that was set at run time", k.Key, k.Family)
-		}
-	}
-	if pools != nil {
-		err = l.dropLimit(ctx, keeper, k, pools.families[1:]...)
-	}
-	set := k
-	if err == nil {
-		set, err = keeper.SetLimit(ctx, k)
-	}
-	switch {
-	case errors.Is(err, ErrNoLimits):
-		return k, err
-	case err != nil:
-		return k, l.storeError(ctx, "set a limit of family "+k.Family, err)
-	}
-	l.limits.apply([]KeyLimit{set})
-	return set, nil
+	return k, nil
 }
 
 // dropLimit removes the limit of a key where earlier versions have kept it: a change is coming.
@@ -220,7 +246,7 @@ func (l *Ledger) priced(ctx context.Context, p *prices, c *Call) (*price, error)
 		return p.lookup(c)
 	}
 	unknown := l.freshLimit(ctx, keeper, c.Key, c.Family)
-	if quota := l.limits.quota(c.Key, c.Family); quota != 0 {
+	if quota := l.limits.quota(l.now(), c.Key, c.Family); quota != 0 {
 		made, err := p.lookupMember(c, f.ofQuota(c.Key, quota))
 		return made, cmp.Or(err, unknown)
 	}
@@ -228,13 +254,19 @@ func (l *Ledger) priced(ctx context.Context, p *prices, c *Call) (*price, error)
 	return made, cmp.Or(err, unknown)
 }
 
-// quota returns the limit of a key, or 0.
-func (k *keyLimits) quota(key string, families ...string) int64 {
+// quota returns the limit of a key that is in force, or 0.
+func (k *keyLimits) quota(now time.Time, key string, families ...string) int64 {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	_, last := k.found(key, families)
+	if last.ended(now) {
+		return 0
+	}
 	return last.quota
 }
+
+// ended reports whether the limit has ended by itself.
+func (s *setLimit) ended(now time.Time) bool { return !s.until.IsZero() && !now.Before(s.until) }
 
 // found returns the limit of a key that may be kept in several families: the last one that was
 // set. The caller holds mu.
@@ -289,7 +321,7 @@ func (l *Ledger) freshLimit(ctx context.Context, keeper LimitKeeper, key string,
 	if since(k.silent.Load()) >= limitsAfter {
 		err = l.askLimit(ctx, keeper, key, families)
 	}
-	if err == nil || k.asked.Load() != 0 || k.quota(key, families...) != 0 {
+	if err == nil || k.asked.Load() != 0 || k.quota(l.now(), key, families...) != 0 {
 		return nil
 	}
 	return &OutageError{Op: "read a limit", Err: fmt.Errorf("the limit that was set at run time is unknown: %w", err)}
@@ -397,7 +429,7 @@ func (k *keyLimits) apply(changed []KeyLimit) {
 			k.all[c.Family] = make(map[string]setLimit)
 		}
 		if key := pageKey(c.Key); c.Version > k.all[c.Family][key].version {
-			k.all[c.Family][key] = setLimit{quota: c.Quota, version: c.Version, heard: c.heardAt()}
+			k.all[c.Family][key] = setLimit{quota: c.Quota, version: c.Version, heard: c.heardAt(), until: c.Until}
 		}
 	}
 }

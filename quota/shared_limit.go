@@ -104,7 +104,7 @@ func (s *setLimit) inForce(w reportedWindow, now time.Time, p probing) (limit in
 	life := lifeOf(w.Window)
 	end := s.heard.Add(life)
 	switch {
-	case limit == 0 || limit == w.Quota || !s.until.IsZero() && !now.Before(s.until):
+	case limit == 0 || limit == w.Quota || s.ended(now):
 		return 0, time.Time{}
 	case s.heard.IsZero() || limit > w.Quota && w.learns:
 		return limit, s.until
@@ -400,7 +400,7 @@ func (l *Ledger) notForever(v *Verdict, all []adopted) {
 		case v.Impossible && a.until.IsZero():
 			v.Reason = "a lower limit is set, which may change by then"
 		case v.Impossible:
-			v.Reason = "the upstream reports a lower limit until then"
+			v.Reason = "a lower limit holds until then"
 		case a.until.IsZero() || !fits || wait >= v.RetryAfter:
 			continue
 		}

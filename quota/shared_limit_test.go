@@ -141,6 +141,21 @@ func TestSharedLimitByHand(t *testing.T) {
 		t.Error(err)
 	}
 	l.want("set by hand", 27, 27, 60)
+	for range 20 {
+		must(t, l.Ledger, quota.Call{Upstream: "api", Method: "get"})
+	}
+	for _, c := range []struct {
+		key               string
+		quota, now, limit int64
+		used              int64
+		refused           bool
+	}{{"units", 22, 27, 19, 20, true}, {"units", 24, 27, 21, 20, false}, {"units", 0, 60, 60, 20, false}, {"units 10m0s", 20, 60, 20, 20, true}, {"units@team", 5, 90, 4, 0, false}} {
+		trial, err := l.Admin().TryLimit(t.Context(), quota.KeyLimit{Family: "api", Key: c.key, Quota: c.quota, By: "ann"})
+		if err != nil || trial.Used != c.used || trial.Before != c.now || trial.Limit != c.limit || trial.Refused != c.refused {
+			t.Errorf("%s of %d would do %+v %v", c.key, c.quota, trial, err)
+		}
+	}
+	l.want("after what was only tried", 27, 27, 60)
 	plain(t, set("api", "own"), quota.ErrBadInput, `the limit of the pool "own" is that of the price book`)
 	plain(t, set("apis", "units"), quota.ErrBadInput, "there is no family")
 	if err := set("client", "acme"); err != nil {

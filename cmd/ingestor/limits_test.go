@@ -141,3 +141,78 @@ func TestLimits(t *testing.T) {
 		}
 	}
 }
+
+// limitsOfGuide is the file that docs/limits-for-clients.md shows.
+const limitsOfGuide = `family,key,quota,until,reason
+client,acme,6000,2030-12-01T00:00:00Z,a trial
+client,bob,0,,back to the price book
+`
+
+// TestLimitsOfAFile sets many limits at once, tries them first, and sees one end.
+func TestLimitsOfAFile(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t, 1000, "")
+	f.write("costs.yaml", "extends: builtin\nrevision: 2\nfamilies: {client: {quota: 3, windows: [{per: 24h}]}}\n")
+	f.write("limits.csv", limitsOfGuide+"client,\"b, c\",7,,\nyoutube,units,9000,,the console says so\n")
+	s := f.serve("INGESTOR_TOKEN=" + customerService)
+	for range 3 {
+		if status, body := s.reserve("Bearer "+customerService, `{"family": "client", "key": "acme"}`); status != http.StatusOK {
+			t.Fatalf("reserve: %d %s", status, body)
+		}
+	}
+	s.stop()
+	run := func(code int, says string, args ...string) {
+		t.Helper()
+		r := f.run(append([]string{"limits"}, args...)...)
+		if out := strings.Join(strings.Fields(r.stdout+r.stderr), " "); r.code != code || !strings.Contains(out, says) {
+			t.Errorf("%q: %d\n%s%s, want %q", args, r.code, r.stdout, r.stderr, says)
+		}
+	}
+	file := f.path("limits.csv")
+	run(console.ExitDone, "client acme 24h 3 3 6,000 granted", "set", "--file", file, "--dry-run")
+	run(console.ExitDone, "0 of 4 keys would be refused now", "set", "--file", file, "--dry-run")
+	run(console.ExitDone, "client acme 24h 3 3 2 refused", "set", "client", "acme", "2", "--dry-run")
+	run(console.ExitDone, "client acme 24h 3 3 3 refused", "rm", "client", "acme", "--dry-run")
+	run(console.ExitDone, "no limits are set", "list")
+	run(console.ExitDone, "3 limits are set or removed", "set", "--file", file, "--reason", "the plans of December")
+	run(console.ExitDone, "client acme 6,000 2030-12-01 00:00", "list")
+	run(console.ExitDone, "the plans of December", "list", "client")
+	run(console.ExitDone, "client acme 24h 3 6,000 4 granted", "set", "client", "acme", "4", "--dry-run")
+
+	for text, says := range map[string]string{
+		"":                                  "has no limits",
+		"family,key\n":                      "limits.csv:1: the column quota is missing",
+		"family,key,quota,untill\n":         "limits.csv:1: there is no column \"untill\"",
+		"family,key,quota\nclient,a,many\n": "limits.csv:2: the quota must be a whole number",
+		"family,key,quota\nclient,a,1\n\nclient,b,2\nclient,a,3\n":    "limits.csv:5: client a is at " + file + ":2 already",
+		"family,key,quota\nclient,new,1\nclint,b,2\n":                 "limits.csv:3: there is no family \"clint\"",
+		"family,key,quota,until\nclient,new,1,2020-01-01T00:00:00Z\n": "limits.csv:2: family client: the limit would end at 2020-01-01T00:00:00Z, which has passed",
+		"family,key,quota,until\nclient,new,1,soon\n":                 "limits.csv:2: until: \"soon\" is not a time",
+		`[{"family": "client", "key": "new", "qouta": 1}]`:            "unknown field \"qouta\"",
+		`[{"family": "client", "key": "new", "quota": -1}]`:           "limits.csv, limit 1: family client: the limit must be 1 to",
+	} {
+		f.write("limits.csv", text)
+		run(console.ExitUsage, says, "set", "--file", file)
+	}
+	if r := f.run("limits", "list"); strings.Contains(r.stdout, "new") {
+		t.Errorf("a file with an error has set a limit: %s", r.stdout)
+	}
+	run(console.ExitUsage, "give no others beside it", "set", "client", "acme", "4", "--file", file)
+	run(console.ExitUsage, "takes a family, a key and its quota, or --file", "set", "client", "acme")
+	run(console.ExitUsage, "is in the past", "set", "client", "acme", "4", "--until", "2020-01-01T00:00:00Z")
+	run(console.ExitUsage, "is not a duration above 0", "set", "client", "acme", "4", "--for", "-2h")
+	listed := f.run("limits", "list", "client", "--output", "json").stdout
+	run(console.ExitDone, "removed the limit", "rm", "client", "acme")
+	f.write("limits.csv", listed)
+	run(console.ExitDone, "2 limits are set or removed", "set", "--file", file)
+	run(console.ExitDone, "client acme 6,000 2030-12-01 00:00", "list")
+
+	run(console.ExitDone, "client acme 7", "set", "client", "acme", "7", "--for", "1s")
+	for until := time.Now().Add(time.Minute); strings.Contains(f.run("limits", "list").stdout, "acme"); { // it ends by itself
+		if time.Now().After(until) {
+			t.Fatal("a limit for one second holds after a minute")
+		}
+	}
+	run(console.ExitDone, "client acme 24h 3 3 4 granted", "set", "client", "acme", "4", "--dry-run")
+	run(console.ExitDone, "client acme 7", "list", "--history")
+}

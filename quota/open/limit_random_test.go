@@ -18,7 +18,7 @@ import (
 	"github.com/headroom-quota/headroom/quota/book"
 )
 
-// TestRandomLimits sets limits of keys and of a pool while three processes spend. Processes end
+// TestRandomLimits sets limits of keys and of a pool, of which some end by themselves, while three processes spend. Processes end
 // and start, and at times cannot read the limits. A process may use a limit that was in force in
 // the last 2 s, or, while it cannot read, one that it has known. It never takes the price book's
 // for a limit that it does not know.
@@ -85,6 +85,7 @@ type limitTrial struct {
 type limitedKey struct {
 	name   string
 	limits []changedLimit // with the book's, if none was set
+	ends   time.Time      // when the last one ends by itself; zero: never
 	used   int64
 }
 
@@ -194,12 +195,15 @@ func (m *limitTrial) set(rt *rapid.T) {
 		one.Family = fmt.Sprint(quota.LimitsOfUpstream, "api", m.number)
 	}
 	isSet := slices.ContainsFunc(m.changes, func(c quota.KeyLimit) bool { return c.Key == k.name })
+	if ends := rapid.SampledFrom([]time.Duration{0, 0, 500 * time.Millisecond, 3 * time.Second, 10 * time.Second}).Draw(rt, "ends"); ends > 0 && n > 0 {
+		one.Until = m.clock.Now().Add(ends).UTC()
+	}
 	reads := n == 0 || k.name == "units" // what was set before
 	if reads && p.gate.down.Load() || n == 0 && (!isSet || k.limit() == limitOfBook) || n == limitOfBook {
 		rt.SkipNow() // the limit of the book says that none is set
 	}
 	set, err := p.Admin().SetLimit(rt.Context(), one)
-	m.say(rt, "%s: set %s to %d: %v", p.name, k.name, n, err)
+	m.say(rt, "%s: set %s to %d until %s: %v", p.name, k.name, n, one.Until, err)
 	if err != nil {
 		rt.Fatal(err)
 	}
@@ -207,7 +211,7 @@ func (m *limitTrial) set(rt *rapid.T) {
 	if n == 0 {
 		n = limitOfBook
 	}
-	k.limits = append(k.limits, changedLimit{m.clock.Now(), n})
+	k.limits, k.ends = append(k.limits, changedLimit{m.clock.Now(), n}), one.Until
 	if n != limitOfBook {
 		p.current[k.name] = m.clock.Now()
 	}
@@ -231,6 +235,11 @@ func (m *limitTrial) restart(rt *rapid.T) {
 
 func (m *limitTrial) forward(rt *rapid.T) {
 	m.clock.Advance(rapid.SampledFrom([]time.Duration{100 * time.Millisecond, 600 * time.Millisecond, 1600 * time.Millisecond, 2 * time.Second, 5 * time.Second}).Draw(rt, "by"))
+	for _, k := range m.keys {
+		if !k.ends.IsZero() && !m.clock.Now().Before(k.ends) {
+			k.limits, k.ends = append(k.limits, changedLimit{k.ends, limitOfBook}), time.Time{}
+		}
+	}
 }
 
 // history compares the last changes that each process reads.

@@ -32,8 +32,12 @@ func (s *Store) SetLimit(ctx context.Context, l quota.KeyLimit) (set quota.KeyLi
 				at := b.clock.Now().UnixMicro()
 				now = &at
 			}
+			ends := int64(0)
+			if !l.Until.IsZero() {
+				ends = l.Until.UnixMicro()
+			}
 			into, read := limitInto(&set)
-			if err := tx.QueryRow(ctx, b.sql["limit_set"], l.Family, l.Key, l.Quota, l.By, l.Reason, int64(quota.MaxLimitChanges), now).Scan(into...); err != nil {
+			if err := tx.QueryRow(ctx, b.sql["limit_set"], l.Family, l.Key, l.Quota, l.By, l.Reason, int64(quota.MaxLimitChanges), now, ends).Scan(into...); err != nil {
 				return err
 			}
 			read()
@@ -88,8 +92,12 @@ func (s *Store) limits(ctx context.Context, query string, args ...any) (all []qu
 
 // limitInto returns where the columns of a limit go, and what completes it after that.
 func limitInto(l *quota.KeyLimit) (into []any, read func()) {
-	made := new(window.Instant)
-	return []any{&l.Family, &l.Key, &l.Quota, &l.By, &l.Reason, (*int64)(made), &l.Version}, func() { l.At = made.Time().UTC() }
+	var made, ends int64
+	return []any{&l.Family, &l.Key, &l.Quota, &l.By, &l.Reason, &made, &l.Version, &ends}, func() {
+		if l.At, l.Until = time.UnixMicro(made).UTC(), (time.Time{}); ends != 0 {
+			l.Until = time.UnixMicro(ends).UTC()
+		}
+	}
 }
 
 var _ quota.NoteKeeper = (*Store)(nil)

@@ -35,6 +35,8 @@ type storedLimit struct {
 	Quota int64  `json:"quota"`
 	Who   string `json:"who"`
 	Why   string `json:"why,omitempty"`
+
+	Until time.Time `json:"until,omitzero"` // when it ends by itself
 }
 
 // SetLimit implements [quota.LimitKeeper].
@@ -42,7 +44,7 @@ func (s *Store) SetLimit(ctx context.Context, l quota.KeyLimit) (quota.KeyLimit,
 	if err := s.ready(ctx); err != nil {
 		return l, err
 	}
-	text, err := json.Marshal(storedLimit{l.Quota, l.By, l.Reason})
+	text, err := json.Marshal(storedLimit{l.Quota, l.By, l.Reason, l.Until})
 	if err != nil {
 		return l, err
 	}
@@ -131,6 +133,7 @@ func limitOf(name, text string) (l quota.KeyLimit, err error) {
 	}
 	l.Family, l.Key, _ = strings.Cut(name, "/")
 	l.Quota, l.By, l.Reason, l.At = kept.Quota, kept.Who, kept.Why, time.UnixMicro(made).UTC()
+	l.Until = kept.Until
 	return l, nil
 }
 

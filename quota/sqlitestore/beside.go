@@ -18,23 +18,26 @@ func (s *Store) SetLimit(ctx context.Context, l quota.KeyLimit) (quota.KeyLimit,
 	}
 	err := s.Beside(ctx, func(of pagestore.Tx) error {
 		t := of.(*tx)
-		if err := t.exec("limit_set", l.Family, l.Key, l.Quota, l.By, l.Reason, t.now); err != nil {
+		if err := t.exec("limit_set", l.Family, l.Key, l.Quota, l.By, l.Reason, t.now, l.Until); err != nil {
 			return err
 		}
 		if err := t.exec("limit_note", l.Family, l.Key); err != nil {
 			return err
 		}
-		if err := t.exec("limit_changes_prune", int64(quota.MaxLimitChanges)); err != nil {
+		r, err := t.one("limit_find", l.Family, l.Key)
+		if err != nil {
 			return err
 		}
-		r, err := t.one("limit_find", l.Family, l.Key)
-		if err == nil {
-			l = limitOf(r)
+		if l = limitOf(r); l.Version%pruneEvery == 0 {
+			return t.exec("limit_changes_prune", int64(quota.MaxLimitChanges))
 		}
-		return err
+		return nil
 	})
 	return l, err
 }
+
+// pruneEvery is how seldom old changes are looked for, which takes as long as there are many.
+const pruneEvery = 256
 
 // KeyLimits implements [quota.LimitKeeper].
 func (s *Store) KeyLimits(ctx context.Context, after int64, most int) ([]quota.KeyLimit, error) {
@@ -71,7 +74,7 @@ func (s *Store) limits(ctx context.Context, query string, args ...driver.Value) 
 }
 
 func limitOf(r sqlitefile.Row) quota.KeyLimit {
-	return quota.KeyLimit{Family: r.Text(0), Key: r.Text(1), Quota: r.Int(2), By: r.Text(3), Reason: r.Text(4), At: r.Time(5), Version: r.Int(6)}
+	return quota.KeyLimit{Family: r.Text(0), Key: r.Text(1), Quota: r.Int(2), By: r.Text(3), Reason: r.Text(4), At: r.Time(5), Version: r.Int(6), Until: r.Time(7)}
 }
 
 var _ quota.NoteKeeper = (*Store)(nil)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/headroom-quota/headroom/quota"
 )
@@ -35,6 +36,9 @@ func testLimits(t *testing.T, h Harness) {
 	change := func(s quota.Store, family, key string, n int64) {
 		t.Helper()
 		asked := quota.KeyLimit{Family: family, Key: key, Quota: n, By: "Zoë", Reason: fmt.Sprint("change ", len(set))}
+		if len(set)%2 == 1 { // it ends, which the next one of the same key does not
+			asked.Until = start.Add(time.Duration(len(set)) * 1_000_003 * time.Microsecond)
+		}
 		got, err := keeper(s).SetLimit(t.Context(), asked)
 		if err != nil {
 			t.Fatal(err)

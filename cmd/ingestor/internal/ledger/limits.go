@@ -8,10 +8,10 @@ import (
 	"io"
 	"maps"
 	"os"
-	"os/user"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -29,11 +29,12 @@ func LimitsCommand(a *session.Session) *cobra.Command {
 	var history bool
 	list := a.Command("list [FAMILY]", console.Takes(0, 1, "one family, or none for all"), func(cmd *cobra.Command, args []string) error {
 		return a.WithLedgerToRead(cmd, func(ctx context.Context, l *quota.Ledger) error {
-			read, none := setLimits, "no limits%s are set; the price book has all of them\nTo set one: ingestor limits set FAMILY KEY QUOTA"
+			none := "no limits%s are set; the price book has all of them\nTo set one: ingestor limits set FAMILY KEY QUOTA"
+			all, err := setLimits(ctx, l, a.Now())
 			if history {
-				read, none = limitChanges, "no limits%s were changed"
+				none = "no limits%s were changed"
+				all, err = limitChanges(ctx, l)
 			}
-			all, err := read(ctx, l)
 			if err != nil {
 				return err
 			}
@@ -57,20 +58,32 @@ func LimitsCommand(a *session.Session) *cobra.Command {
 			})
 		})
 	}, a.CompleteFirst(familyNames))
-	var reason string
-	set := a.Command("set FAMILY KEY QUOTA", console.Takes(3, 3, "a family, a key and its quota"), func(cmd *cobra.Command, args []string) error {
+	var c limitChange
+	set := a.Command("set [FAMILY KEY QUOTA]", console.Takes(0, 3, "a family, a key and its quota, or --file"), func(cmd *cobra.Command, args []string) error {
+		switch {
+		case c.file != "" && (len(args) > 0 || c.until != "" || c.duration != ""):
+			return console.Usage("--file has the limits and when they end; give no others beside it")
+		case c.file != "":
+			return c.setAll(a, cmd)
+		case len(args) != 3:
+			return console.Usage("%s takes a family, a key and its quota, or --file\nFor help: %[1]s --help", cmd.CommandPath())
+		}
 		n, err := strconv.ParseInt(args[2], 10, 64)
 		if err != nil || n < 1 {
 			return console.Usage("the quota must be a whole number above 0, as 6000, not %q\nTo remove a limit: ingestor limits rm FAMILY KEY", args[2])
 		}
-		return changeLimit(a, cmd, args[0], args[1], n, reason)
+		return c.set(a, cmd, args[0], args[1], n)
 	}, a.CompleteFirst(familyNames))
 	rm := a.Command("rm FAMILY KEY", console.Takes(2, 2, "a family and a key"), func(cmd *cobra.Command, args []string) error {
-		return changeLimit(a, cmd, args[0], args[1], 0, reason)
+		return c.set(a, cmd, args[0], args[1], 0)
 	}, a.CompleteFirst(familyNames))
-	for _, c := range []*cobra.Command{set, rm} {
-		c.Flags().StringVar(&reason, "reason", "", "`text` that says why; it is kept with the limit")
+	for _, one := range []*cobra.Command{set, rm} {
+		one.Flags().StringVar(&c.reason, "reason", "", "`text` that says why; it is kept with the limit")
+		one.Flags().BoolVar(&c.dry, "dry-run", false, "set nothing; say who would be refused now")
 	}
+	set.Flags().StringVar(&c.until, "until", "", "`time` at which the limit ends, as 2026-11-22T08:00:00Z")
+	set.Flags().StringVar(&c.duration, "for", "", "`duration` after which the limit ends, as 2h or 7d")
+	set.Flags().StringVar(&c.file, "file", "", "set the limits of this `file` of CSV or JSON, - for the standard input")
 	for _, c := range []*cobra.Command{cmd, list} {
 		c.Flags().BoolVar(&history, "history", false, "list the last changes in place of the limits in force")
 	}
@@ -79,29 +92,8 @@ func LimitsCommand(a *session.Session) *cobra.Command {
 	return cmd
 }
 
-// changeLimit sets the limit of a key, or removes it if n is 0.
-func changeLimit(a *session.Session, cmd *cobra.Command, family, key string, n int64, reason string) error {
-	by := "ingestor"
-	if u, err := user.Current(); err == nil {
-		by = cmp.Or(u.Username, by)
-	}
-	return a.WithLedger(cmd, func(ctx context.Context, l *quota.Ledger) error {
-		set, err := l.Admin().SetLimit(ctx, quota.KeyLimit{Family: family, Key: key, Quota: n, By: by, Reason: reason})
-		if err != nil {
-			return console.BadUsage(err)
-		}
-		return a.Print(set, func(s *console.Sheet) {
-			if n == 0 {
-				s.Line("removed the limit of %s %s; the price book's holds again", console.Plain(family), console.Plain(key))
-				return
-			}
-			writeLimits(s, []quota.KeyLimit{set})
-		})
-	})
-}
-
-// setLimits reads the limits that are set, by family and key.
-func setLimits(ctx context.Context, l *quota.Ledger) ([]quota.KeyLimit, error) {
+// setLimits reads the limits that were set and hold now, by family and key.
+func setLimits(ctx context.Context, l *quota.Ledger, now time.Time) ([]quota.KeyLimit, error) {
 	const page = 10_000
 	found := []quota.KeyLimit{}
 	for after := int64(0); ; {
@@ -110,7 +102,7 @@ func setLimits(ctx context.Context, l *quota.Ledger) ([]quota.KeyLimit, error) {
 			return nil, err
 		}
 		for _, k := range all {
-			if after = k.Version; k.Quota > 0 {
+			if after = k.Version; k.Holds(now) {
 				found = append(found, k)
 			}
 		}
@@ -129,17 +121,34 @@ func limitChanges(ctx context.Context, l *quota.Ledger) ([]quota.KeyLimit, error
 	return append([]quota.KeyLimit{}, all...), err // in JSON none is []
 }
 
-// writeLimits shows limits that were set at run time.
+// writeLimits shows limits that were set at run time, and when they end if any does.
 func writeLimits(s *console.Sheet, all []quota.KeyLimit) {
-	var rows [][]string
-	for _, k := range all {
-		n := "removed"
-		if k.Quota > 0 {
-			n = view.Number(k.Quota)
-		}
-		rows = append(rows, []string{console.Plain(k.Family), console.Plain(k.Key), n, console.Plain(k.By), console.Stamp(k.At), console.Plain(k.Reason)})
+	end := slices.ContainsFunc(all, func(k quota.KeyLimit) bool { return !k.Until.IsZero() })
+	columns := []string{"family", "key", ">quota", "set by", "at", "reason"}
+	if end {
+		columns = slices.Insert(columns, 3, "until")
 	}
-	s.Table(console.Columns("family", "key", ">quota", "set by", "at", "reason"), rows)
+	var rows [][]string
+	for i := range all {
+		k := &all[i]
+		row := []string{console.Plain(k.Family), console.Plain(k.Key), "removed", console.Plain(k.By), console.Stamp(k.At), console.Plain(k.Reason)}
+		if k.Quota > 0 {
+			row[2] = view.Number(k.Quota)
+		}
+		if end {
+			row = slices.Insert(row, 3, untilOf(k))
+		}
+		rows = append(rows, row)
+	}
+	s.Table(console.Columns(columns...), rows)
+}
+
+// untilOf is when a limit ends; "" if it does not by itself.
+func untilOf(k *quota.KeyLimit) string {
+	if k.Until.IsZero() {
+		return ""
+	}
+	return console.Stamp(k.Until)
 }
 
 // mostShown is how many limits costs show lists after a price book.
@@ -157,7 +166,7 @@ func showSetLimits(a *session.Session, cmd *cobra.Command, s *settings.Settings)
 	}
 	var all []quota.KeyLimit
 	err = a.WithLedgerToRead(cmd, func(ctx context.Context, l *quota.Ledger) (err error) {
-		all, err = setLimits(ctx, l)
+		all, err = setLimits(ctx, l, a.Now())
 		return err
 	})
 	if err != nil && !errors.Is(err, quota.ErrNoLimits) {
@@ -175,8 +184,11 @@ func showSetLimits(a *session.Session, cmd *cobra.Command, s *settings.Settings)
 			break
 		}
 		why := ""
+		if !k.Until.IsZero() {
+			why = ", until " + untilOf(&k)
+		}
 		if k.Reason != "" {
-			why = ": " + console.Plain(k.Reason)
+			why += ": " + console.Plain(k.Reason)
 		}
 		fmt.Fprintf(&b, "# %s %s: %s, by %s at %s%s\n", console.Plain(k.Family), console.Plain(k.Key), view.Number(k.Quota), console.Plain(k.By), console.Stamp(k.At), why)
 	}
@@ -204,7 +216,7 @@ type familyLimit struct {
 
 // showFamily shows the limits of a family, and where each comes from.
 func showFamily(ctx context.Context, a *session.Session, l *quota.Ledger, f *book.Family) error {
-	set, err := setLimits(ctx, l)
+	set, err := setLimits(ctx, l, a.Now())
 	if err != nil && !errors.Is(err, quota.ErrNoLimits) {
 		return err
 	}
@@ -234,13 +246,13 @@ func showFamily(ctx context.Context, a *session.Session, l *quota.Ledger, f *boo
 	return a.Print(all, func(s *console.Sheet) {
 		var rows [][]string
 		for _, one := range all {
-			row := []string{cmp.Or(console.Plain(one.Key), "(any other key)"), one.Limits, console.Plain(one.From), "", ""}
+			row := []string{cmp.Or(console.Plain(one.Key), "(any other key)"), one.Limits, console.Plain(one.From), "", "", ""}
 			if one.Set != nil {
-				row[3], row[4] = console.Stamp(one.Set.At), console.Plain(one.Set.Reason)
+				row[3], row[4], row[5] = console.Stamp(one.Set.At), untilOf(one.Set), console.Plain(one.Set.Reason)
 			}
 			rows = append(rows, row)
 		}
-		s.Table(console.Columns("key of "+f.Name, "limit", "from", "at", "reason"), rows)
+		s.Table(console.Columns("key of "+f.Name, "limit", "from", "at", "until", "reason"), rows)
 	})
 }
 

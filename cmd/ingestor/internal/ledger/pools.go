@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -38,12 +37,9 @@ func blockCommand(a *session.Session) *cobra.Command {
 				}
 				return console.BadUsage(l.BlockFor(ctx, pool, d, quota.ByHand(reason)))
 			case until != "":
-				at, err := time.Parse(time.RFC3339, until)
+				at, err := endOf(a, "", until)
 				if err != nil {
-					return console.Usage("--until: %q is not a time; write it as 2026-11-22T08:00:00Z", until)
-				}
-				if !at.After(a.Now()) {
-					return console.Usage("--until: %s is in the past", until)
+					return err
 				}
 				return console.BadUsage(l.Block(ctx, pool, at, quota.ByHand(reason)))
 			}

@@ -56,9 +56,17 @@ func TestSetALimitOnAPage(t *testing.T) {
 		}
 	}
 	set("limit", "6000", "ingestor limits set client KEY 6000 --reason 'a larger plan'", 6000)
+	v := r.fill("/act/limit?family=client", "key", key, "quota", "7", "until", "2099-01-01T00:00:00Z", "reason", "why")
+	if a := r.send("limit", v); a.StatusCode != http.StatusSeeOther {
+		t.Fatalf("%s\n%s", a.Status, a.body)
+	}
+	l, err := r.Ledger.Admin().KeyLimit(t.Context(), "client", key)
+	if err != nil || l == nil || l.Until.Year() != 2099 {
+		t.Errorf("the ledger has %+v, %v", l, err)
+	}
 	set("unlimit", "", "ingestor limits rm client KEY --reason 'a larger plan'", 0)
 	for with, says := range map[string]string{
-		"quota=": "The quota must be a whole number above 0", "quota=0": "The quota must be a whole number above 0", "quota=many": "The quota must be a whole number above 0",
+		"until=soon": "is not a time", "until=2020-01-01T00:00:00Z": "which has passed", "quota=": "The quota must be a whole number above 0", "quota=0": "The quota must be a whole number above 0", "quota=many": "The quota must be a whole number above 0",
 		"key=": "the key must be 1 to", "reason=": "Write a reason", "family=none": "There is no family",
 	} {
 		name, value, _ := strings.Cut(with, "=")
@@ -71,7 +79,7 @@ func TestSetALimitOnAPage(t *testing.T) {
 	if form := r.ask("GET", "/act/limit?family=client", "").body; !strings.Contains(form, `name="quota" type="text" value="" autocomplete="off" required>`) {
 		t.Errorf("a browser would send it without a quota:\n%s", form)
 	}
-	v := r.fill("/act/limit?family=client", "key", key, "quota", "7", "reason", "why")
+	v = r.fill("/act/limit?family=client", "key", key, "quota", "7", "reason", "why")
 	v.Set("token", strings.Repeat("e", 40))
 	if a := r.send("limit", v); a.StatusCode != http.StatusForbidden {
 		t.Errorf("a wrong token: %s", a.Status)

@@ -86,6 +86,9 @@ func readField(name string, value []byte, into any) error {
 		return nil
 	}
 	err := json.Unmarshal(value, into)
+	if _, is := into.(*time.Time); is && err != nil {
+		return fmt.Errorf("%s must be a time, as \"2026-11-22T08:00:00Z\"", name)
+	}
 	var typed *json.UnmarshalTypeError
 	if errors.As(err, &typed) {
 		return fmt.Errorf("%s must be %s, not %s", name, kindOf(typed.Type), typed.Value)
@@ -103,6 +106,8 @@ func kindOf(t reflect.Type) string {
 		return "a string"
 	case reflect.Int64:
 		return "a whole number"
+	case reflect.Bool:
+		return "true or false"
 	}
 	return "an object of whole numbers"
 }

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/access"
 
@@ -51,6 +52,16 @@ func TestKeyLimits(t *testing.T) {
 		}
 	}
 	ask(http.StatusOK, "PUT", "a%2Fb", `{"quota": 7}`, `"key":"a/b"`)
+	ask(http.StatusOK, "PUT", "ann", `{"quota": 4, "dry_run": true}`, `"used":5,"limit_now":5,"limit_then":4,"refused":true`)
+	ask(http.StatusOK, "PUT", "ann", `{"quota": 6, "dry_run": true}`, `"limit_then":6,"refused":false`)
+	ask(http.StatusOK, "GET", "ann", "", `"quota":5`) // nothing was set
+	ask(http.StatusOK, "PUT", "bea", `{"quota": 9, "until": "2026-11-20T21:00:00Z"}`, `"until":"2026-11-20T21:00:00Z"`)
+	ask(http.StatusOK, "GET", "bea", "", `"until":"2026-11-20T21:00:00Z"`)
+	r.Clock.Advance(time.Hour)
+	ask(http.StatusNotFound, "GET", "bea", "", "has no limit that was set") // it has ended
+	ask(http.StatusUnprocessableEntity, "PUT", "bea", `{"quota": 9, "until": "2026-11-20T21:00:00Z"}`, "has passed")
+	ask(http.StatusBadRequest, "PUT", "bea", `{"quota": 9, "until": "tomorrow"}`, "until must be a time, as")
+	ask(http.StatusBadRequest, "PUT", "bea", `{"quota": 9, "dry_run": 1}`, "true or false")
 	ask(http.StatusUnprocessableEntity, "PUT", "ann", `{"quota": 0}`, "send DELETE")
 	ask(http.StatusUnprocessableEntity, "PUT", "%0A", `{"quota": 1}`, "printable")
 	ask(http.StatusBadRequest, "PUT", "ann", `{"quota": "5"}`, "whole number")

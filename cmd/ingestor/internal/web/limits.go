@@ -119,7 +119,7 @@ func (s *Server) keyLimit(r *http.Request) (any, error) {
 	switch {
 	case err != nil:
 		return nil, problem.OfLedger(ledger.Book(), err)
-	case l == nil || l.Quota == 0:
+	case l == nil || !l.Holds(s.o.Clock.Now()):
 		return nil, &problem.Problem{Status: http.StatusNotFound, Detail: fmt.Sprintf("key %.80q of family %.80q has no limit that was set at run time; the price book has its limit", key, family)}
 	}
 	return *l, nil
@@ -127,28 +127,42 @@ func (s *Server) keyLimit(r *http.Request) (any, error) {
 
 func (s *Server) setLimit(r *http.Request) (any, error) {
 	var units *int64
-	var reason string
-	if err := readObject(r, field{"quota", &units}, field{"reason", &reason}); err != nil {
+	var dry bool
+	k := keyLimitOf(r)
+	if err := readObject(r, field{"quota", &units}, field{"reason", &k.Reason}, field{"until", &k.Until}, field{"dry_run", &dry}); err != nil {
 		return nil, err
 	}
 	if units == nil || *units < 1 {
 		return nil, problem.BadInput("send the quota of the key, 1 or more, as in {\"quota\": 6000}; to remove the limit, send DELETE")
 	}
-	return s.changeLimit(r, *units, reason)
+	if k.Quota = *units; !dry {
+		return s.changeLimit(r, k)
+	}
+	ledger := s.current().Ledger
+	trial, err := ledger.Admin().TryLimit(r.Context(), k)
+	if err != nil {
+		return nil, problem.OfLedger(ledger.Book(), err)
+	}
+	return trial, nil
 }
 
 func (s *Server) removeLimit(r *http.Request) (any, error) {
 	if _, err := s.keyLimit(r); err != nil {
 		return nil, err
 	}
-	return s.changeLimit(r, 0, r.URL.Query().Get("reason"))
+	k := keyLimitOf(r)
+	k.Reason = r.URL.Query().Get("reason")
+	return s.changeLimit(r, k)
 }
 
-func (s *Server) changeLimit(r *http.Request, units int64, reason string) (any, error) {
+// keyLimitOf returns the limit that a request is about.
+func keyLimitOf(r *http.Request) quota.KeyLimit {
+	return quota.KeyLimit{Family: r.PathValue("family"), Key: r.PathValue("key"), By: caller(r).Name()}
+}
+
+func (s *Server) changeLimit(r *http.Request, k quota.KeyLimit) (any, error) {
 	ledger := s.current().Ledger
-	l, err := ledger.Admin().SetLimit(r.Context(), quota.KeyLimit{
-		Family: r.PathValue("family"), Key: r.PathValue("key"), Quota: units, By: caller(r).Name(), Reason: reason,
-	})
+	l, err := ledger.Admin().SetLimit(r.Context(), k)
 	if err != nil {
 		return nil, problem.OfLedger(ledger.Book(), err)
 	}

@@ -335,18 +335,29 @@ var acts = map[string]*act{
 		inputs: []input{
 			keyInput,
 			{Name: "quota", Label: "Quota, such as 6000", Type: "text", Required: true},
+			{Name: "until", Label: "Until, such as 2026-11-22T08:00:00Z; empty if it does not end", Type: "text"},
 			reasonInput,
 		},
 		target: familyOf,
 		command: func(v url.Values) []string { // a key may be a secret of the client
-			return []string{"limits", "set", v.Get("family"), "KEY", orName(v, "quota"), "--reason", orName(v, "reason")}
+			command := []string{"limits", "set", v.Get("family"), "KEY", orName(v, "quota"), "--reason", orName(v, "reason")}
+			if until := v.Get("until"); until != "" {
+				command = append(command, "--until", until)
+			}
+			return command
 		},
 		do: func(ctx context.Context, src *view.Sources, v url.Values, who string) error {
 			units, err := strconv.ParseInt(v.Get("quota"), 10, 64)
 			if err != nil || units < 1 {
 				return quota.BadInput("the quota must be a whole number above 0, as 6000")
 			}
-			return setLimit(ctx, src, v, who, units)
+			var until time.Time
+			if text := v.Get("until"); text != "" {
+				if until, err = time.Parse(time.RFC3339, text); err != nil {
+					return quota.BadInput("%.40q is not a time; write it as 2026-11-22T08:00:00Z", text)
+				}
+			}
+			return setLimit(ctx, src, v, who, units, until)
 		},
 	},
 	"unlimit": {
@@ -357,14 +368,14 @@ var acts = map[string]*act{
 			return []string{"limits", "rm", v.Get("family"), "KEY", "--reason", orName(v, "reason")}
 		},
 		do: func(ctx context.Context, src *view.Sources, v url.Values, who string) error {
-			return setLimit(ctx, src, v, who, 0)
+			return setLimit(ctx, src, v, who, 0, time.Time{})
 		},
 	},
 }
 
 // setLimit sets the limit of a client; 0 removes it. The ledger keeps the key, and who did it.
-func setLimit(ctx context.Context, src *view.Sources, v url.Values, who string, units int64) error {
-	_, err := src.Ledger.Admin().SetLimit(ctx, quota.KeyLimit{Family: v.Get("family"), Key: v.Get("key"), Quota: units, By: who, Reason: v.Get("reason")})
+func setLimit(ctx context.Context, src *view.Sources, v url.Values, who string, units int64, until time.Time) error {
+	_, err := src.Ledger.Admin().SetLimit(ctx, quota.KeyLimit{Family: v.Get("family"), Key: v.Get("key"), Quota: units, Until: until, By: who, Reason: v.Get("reason")})
 	return err
 }
 

@@ -1,0 +1,264 @@
+package ledger
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// limitChange is how limits are set or removed.
+type limitChange struct {
+	reason, until, duration, file string
+	dry                           bool
+}
+
+// wantedLimit is a limit to set, and where it stands: "limits.csv:7", or "" on the command line.
+type wantedLimit struct {
+	quota.KeyLimit
+	at string
+}
+
+// set sets the limit of a key, or removes it if n is 0.
+func (c *limitChange) set(a *session.Session, cmd *cobra.Command, family, key string, n int64) (err error) {
+	k := quota.KeyLimit{Family: family, Key: key, Quota: n, Reason: c.reason}
+	if k.Until, err = endOf(a, c.duration, c.until); err != nil {
+		return err
+	}
+	return c.change(a, cmd, []wantedLimit{{KeyLimit: k}})
+}
+
+// endOf returns the time that --for or --until names; zero if neither is set.
+func endOf(a *session.Session, duration, until string) (at time.Time, err error) {
+	switch {
+	case duration != "" && until != "":
+		return at, console.Usage("--for and --until cannot be used together")
+	case duration != "":
+		d, err := view.ParseSpan(duration)
+		if err != nil || d <= 0 {
+			return at, console.Usage("--for: %q is not a duration above 0; write it as 90m, 2h or 7d", duration)
+		}
+		return a.Now().Add(d), nil
+	case until != "":
+		if at, err = time.Parse(time.RFC3339, until); err != nil {
+			return at, console.Usage("--until: %q is not a time; write it as 2026-11-22T08:00:00Z", until)
+		}
+		if !at.After(a.Now()) {
+			return at, console.Usage("--until: %s is in the past", until)
+		}
+	}
+	return at, nil
+}
+
+// setAll sets the limits of a file.
+func (c *limitChange) setAll(a *session.Session, cmd *cobra.Command) error {
+	name, text := c.file, []byte(nil)
+	var err error
+	if name == "-" {
+		name = "standard input"
+		text, err = io.ReadAll(cmd.InOrStdin())
+	} else {
+		text, err = os.ReadFile(name)
+	}
+	if err != nil {
+		return console.Usage("%w", err)
+	}
+	all, err := readLimits(name, text)
+	if err != nil {
+		return console.Usage("%w", err)
+	}
+	for i := range all {
+		all[i].Reason = cmp.Or(all[i].Reason, c.reason)
+	}
+	return c.change(a, cmd, all)
+}
+
+// readLimits reads limits in CSV, or in JSON as ingestor limits list --output json writes them.
+func readLimits(name string, text []byte) (all []wantedLimit, err error) {
+	if start := bytes.TrimSpace(text); len(start) > 0 && start[0] == '[' {
+		var limits []quota.KeyLimit
+		d := json.NewDecoder(bytes.NewReader(text))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&limits); err != nil {
+			return nil, fmt.Errorf("%s: %w; write a list, as ingestor limits list --output json does", name, err)
+		}
+		for i, k := range limits {
+			all = append(all, wantedLimit{k, fmt.Sprintf("%s, limit %d", name, i+1)})
+		}
+	} else if all, err = readRows(name, text); err != nil {
+		return nil, err
+	}
+	seen := make(map[[2]string]string)
+	for _, k := range all {
+		of := [2]string{k.Family, k.Key}
+		if before := seen[of]; before != "" {
+			return nil, fmt.Errorf("%s: %s %s is at %s already", k.at, console.Plain(k.Family), console.Plain(k.Key), before)
+		}
+		seen[of] = k.at
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%s has no limits", name)
+	}
+	return all, nil
+}
+
+// readRows reads limits in CSV. Its first line names the columns.
+func readRows(name string, text []byte) (all []wantedLimit, err error) {
+	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(text, []byte("\ufeff"))))
+	r.TrimLeadingSpace = true
+	columns, err := r.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, nil
+	}
+	known := []string{"family", "key", "quota", "until", "reason"}
+	for _, column := range columns {
+		if !slices.Contains(known, column) {
+			return nil, fmt.Errorf("%s:1: there is no column %q; the first line names columns of %s", name, column, strings.Join(known, ","))
+		}
+	}
+	for _, needed := range known[:3] {
+		if !slices.Contains(columns, needed) {
+			return nil, fmt.Errorf("%s:1: the column %s is missing; the first line names columns of %s", name, needed, strings.Join(known, ","))
+		}
+	}
+	for err == nil {
+		var row []string
+		if row, err = r.Read(); err != nil {
+			break
+		}
+		line, _ := r.FieldPos(0)
+		k := wantedLimit{at: fmt.Sprintf("%s:%d", name, line)}
+		for i, text := range row {
+			var bad error
+			switch columns[i] {
+			case "family":
+				k.Family = text
+			case "key":
+				k.Key = text
+			case "quota":
+				if k.Quota, bad = strconv.ParseInt(text, 10, 64); bad != nil {
+					return nil, fmt.Errorf("%s: the quota must be a whole number, as 6000, or 0 to remove the limit, not %q", k.at, text)
+				}
+			case "until":
+				if text == "" {
+					continue
+				}
+				if k.Until, bad = time.Parse(time.RFC3339, text); bad != nil {
+					return nil, fmt.Errorf("%s: until: %q is not a time; write it as 2026-11-22T08:00:00Z", k.at, text)
+				}
+			case "reason":
+				k.Reason = text
+			}
+		}
+		all = append(all, k)
+	}
+	if !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return all, nil
+}
+
+// change sets limits, once all of them are known to be right, or says what they would do.
+func (c *limitChange) change(a *session.Session, cmd *cobra.Command, all []wantedLimit) error {
+	by := "ingestor"
+	if u, err := user.Current(); err == nil {
+		by = cmp.Or(u.Username, by)
+	}
+	with := a.WithLedger
+	if c.dry {
+		with = a.WithLedgerToRead
+	}
+	return with(cmd, func(ctx context.Context, l *quota.Ledger) error {
+		admin := l.Admin()
+		for i := range all {
+			k := &all[i]
+			k.By = by
+			checked, err := admin.CheckLimit(k.KeyLimit)
+			if err != nil {
+				return console.BadUsage(k.says(err))
+			}
+			k.KeyLimit = checked
+		}
+		if c.dry {
+			return tryLimits(ctx, a, admin, all)
+		}
+		done := make([]quota.KeyLimit, 0, len(all))
+		for _, k := range all {
+			if k.at != "" && k.Quota == 0 {
+				if was, err := admin.KeyLimit(ctx, k.Family, k.Key); err == nil && (was == nil || was.Quota == 0) {
+					continue // nothing is set that a file could remove
+				}
+			}
+			set, err := admin.SetLimit(ctx, k.KeyLimit)
+			if err != nil && len(all) > 1 {
+				err = fmt.Errorf("%w\n%d of %d limits are set; to set the others, type the same command again", err, len(done), len(all))
+			}
+			if err != nil {
+				return console.BadUsage(k.says(err))
+			}
+			done = append(done, set)
+		}
+		if len(all) == 1 && all[0].at == "" {
+			return a.Print(done[0], func(s *console.Sheet) {
+				if k := &done[0]; k.Quota == 0 {
+					s.Line("removed the limit of %s %s; the price book's holds again", console.Plain(k.Family), console.Plain(k.Key))
+					return
+				}
+				writeLimits(s, done)
+			})
+		}
+		return a.Print(done, func(s *console.Sheet) { s.Line("%s limits are set or removed", view.Number(int64(len(done)))) })
+	})
+}
+
+// says returns an error with the place of its limit.
+func (k *wantedLimit) says(err error) error {
+	if k.at == "" {
+		return err
+	}
+	return fmt.Errorf("%s: %w", k.at, err)
+}
+
+// tryLimits says what limits would do.
+func tryLimits(ctx context.Context, a *session.Session, admin quota.Admin, all []wantedLimit) error {
+	trials, refused := make([]quota.LimitTrial, 0, len(all)), 0
+	for _, k := range all {
+		t, err := admin.TryLimit(ctx, k.KeyLimit)
+		if err != nil {
+			return console.BadUsage(k.says(err))
+		}
+		if t.Refused {
+			refused++
+		}
+		trials = append(trials, t)
+	}
+	return a.Print(trials, func(s *console.Sheet) {
+		var rows [][]string
+		for _, t := range trials {
+			now := "granted"
+			if t.Refused {
+				now = "refused"
+			}
+			rows = append(rows, []string{console.Plain(t.Family), console.Plain(t.Key), t.Window, view.Number(t.Used), view.Number(t.Before), view.Number(t.Limit), now})
+		}
+		s.Table(console.Columns("family", "key", "window", ">used", ">limit now", ">limit then", "a call now"), rows)
+		s.Line("\nNothing is set. %d of %d keys would be refused now.", refused, len(trials))
+	})
+}

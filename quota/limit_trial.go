@@ -1,0 +1,88 @@
+package quota
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// LimitTrial is what a limit would do that was not set.
+type LimitTrial struct {
+	Family  string    `json:"family"`
+	Key     string    `json:"key"`
+	Quota   int64     `json:"quota"` // 0: the limit would be removed
+	Until   time.Time `json:"until,omitzero"`
+	Window  string    `json:"window"`     // which would have the least left
+	Used    int64     `json:"used"`       // of it, now
+	Before  int64     `json:"limit_now"`  // of it, less the headroom
+	Limit   int64     `json:"limit_then"` // of it, less the headroom
+	Refused bool      `json:"refused"`    // even a call of one unit would be refused now
+}
+
+// TryLimit says what [Admin.SetLimit] would do with a limit. It changes nothing.
+func (a Admin) TryLimit(ctx context.Context, k KeyLimit) (trial LimitTrial, err error) {
+	l := a.ledger
+	if k, err = a.CheckLimit(k); err != nil {
+		return trial, err
+	}
+	was, err := a.KeyLimit(ctx, k.Family, k.Key)
+	if err != nil {
+		return trial, err
+	}
+	p := l.current()
+	var c Charge
+	var then []window.Limit
+	if f := p.families[k.Family]; f != nil {
+		c = f.charge(pageKey(k.Key))
+		if then = f.ofQuota(k.Key, k.Quota); k.Quota == 0 || then == nil {
+			then = c.Windows
+		}
+		if was != nil && was.Holds(l.now()) {
+			if set := f.ofQuota(k.Key, was.Quota); set != nil {
+				c.Windows, c.MaxKeys = set, 0
+			}
+		}
+	} else if c, then, err = l.tryPool(ctx, p, &k); err != nil {
+		return trial, err
+	}
+	_, states, lost, err := l.look(ctx, []Charge{c})
+	if err == nil && len(lost) > 0 {
+		err = lost[0]
+	}
+	if err != nil {
+		return trial, l.storeError(ctx, "look at "+c.Pool.String(), err)
+	}
+	trial = LimitTrial{Family: k.Family, Key: k.Key, Quota: k.Quota, Until: k.Until}
+	for i, w := range states[0].Windows {
+		if i == 0 || then[i].Limit-w.Used < trial.Limit-trial.Used {
+			trial.Window, trial.Used, trial.Before, trial.Limit = then[i].Name, w.Used, w.Limit, then[i].Limit
+		}
+	}
+	trial.Refused = trial.Used >= trial.Limit
+	return trial, nil
+}
+
+// tryPool returns the charge of the pool that a limit is about, and what its windows would be.
+func (l *Ledger) tryPool(ctx context.Context, p *prices, k *KeyLimit) (c Charge, then []window.Limit, err error) {
+	pool := Pool{Upstream: strings.TrimPrefix(k.Family, LimitsOfUpstream), Account: DefaultAccount}
+	name, _, _ := strings.Cut(k.Key, " ") // see sharedPools.place
+	name, pool.Key, _ = strings.Cut(name, ":")
+	if pool.Name, name, _ = strings.Cut(name, "@"); name != "" {
+		pool.Account = name
+	}
+	if c, err = p.pool(pool); err != nil {
+		return c, nil, err
+	}
+	windows := p.windows(c.Pool)
+	for i, w := range c.Windows {
+		if key, _ := p.shared[pool.Upstream].place(pool, windows, i); key == k.Key && k.Quota > 0 {
+			w.Limit = max(windows[i].Reported(k.Quota).Limit(book.Class{}), 0)
+		}
+		then = append(then, w)
+	}
+	charges, _, unknown := l.adoptLimits(ctx, p, []Charge{c}, "", noProbes)
+	return charges[0], then, unknown
+}
