@@ -80,12 +80,24 @@ func (p *prices) billed(c *Call) ([]Charge, error) {
 			}
 		}
 	}
-	return charges, p.possible(charges, "")
+	return charges, nil
+}
+
+// billed returns the bill of a call on each of its budgets, with the limits that were set at run time.
+func (l *Ledger) billed(ctx context.Context, p *prices, c *Call) (charges []Charge, changed []adopted, err error) {
+	charges, err = p.billed(c)
+	if err == nil && !p.observes(cmp.Or(c.Upstream, p.only)) {
+		charges, changed, err = l.adoptLimits(ctx, p, charges, "", noProbes)
+	}
+	if err == nil && changed == nil { // else the store says what is impossible, and the limit when it ends
+		err = p.possible(charges, "")
+	}
+	return charges, changed, err
 }
 
 // bill takes the bill of a call from its budgets. It returns nil if there is none.
 func (l *Ledger) bill(ctx context.Context, p *prices, c *Call) (*bill, error) {
-	charges, err := p.billed(c)
+	charges, changed, err := l.billed(ctx, p, c)
 	if err != nil || charges == nil {
 		return nil, err
 	}
@@ -108,6 +120,7 @@ func (l *Ledger) bill(ctx context.Context, p *prices, c *Call) (*bill, error) {
 		if v.Blocked {
 			v.attribute()
 		}
+		l.notForever(&v, changed)
 		return nil, refusal(c, v)
 	}
 	b := &bill{token: v.Token(), units: charges[0].Units}

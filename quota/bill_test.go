@@ -176,6 +176,72 @@ func TestBudgets(t *testing.T) {
 	})
 }
 
+// TestBudgetsAtRunTime: somebody changes a budget of all, and that of a key, for a while.
+func TestBudgetsAtRunTime(t *testing.T) {
+	eachStore(t, func(t *testing.T, clock *quota.SimClock, l *quota.Ledger) {
+		set := func(key string, millionths int64, d time.Duration) {
+			t.Helper()
+			k := quota.KeyLimit{Family: book.Budgets, Key: key, Quota: millionths, By: "Zoë", Reason: "a busy week"}
+			if d > 0 {
+				k.Until = clock.Now().Add(d)
+			}
+			if _, err := l.Admin().SetLimit(t.Context(), k); err != nil {
+				t.Fatal(err)
+			}
+		}
+		refused := func(when string, c quota.Call, pool string) *quota.RefusedError {
+			t.Helper()
+			var refused *quota.RefusedError
+			if _, err := l.Reserve(t.Context(), c); !errors.As(err, &refused) || refused.Pool.String() != pool {
+				t.Fatalf("%s: %v, want a refusal of %s", when, err, pool)
+			}
+			if _, err := l.Check(t.Context(), c); !errors.As(err, &refused) || refused.Pool.String() != pool {
+				t.Errorf("%s: checked: %v, want a refusal of %s", when, err, pool)
+			}
+			return refused
+		}
+		other := spendOf("big", "Ann Lee") // a key with a space
+		set("each:Ann Lee", 100_000, 0)
+		must(t, l, other)
+		refused("lowered", other, "budgets/each:Ann Lee")
+		set("each:bob", 50_000, time.Hour)
+		if r := refused("lowered below one call", spendOf("big", "bob"), "budgets/each:bob"); r.RetryAfter != time.Hour {
+			t.Errorf("a call that a limit of an hour makes impossible may come after %s", r.RetryAfter)
+		}
+		clock.Advance(time.Hour)
+		must(t, l, spendOf("big", "bob"))
+		set("each:bob", 400_000, 24*time.Hour)
+		set("all", 1_200_000, 0)
+		for range 3 {
+			clock.Advance(time.Minute + time.Second)
+			must(t, l, spendOf("big", "bob"))
+		}
+		refused("raised, and used up", spendOf("big", "bob"), "budgets/each:bob")
+		trial, err := l.Admin().TryLimit(t.Context(), quota.KeyLimit{Family: book.Budgets, Key: "each:bob", Quota: 350_000, By: "Zoë"})
+		if err != nil || trial.Used != 400_000 || trial.Before != 400_000 || trial.Limit != 350_000 || !trial.Refused {
+			t.Errorf("the trial of a limit: %+v, %v", trial, err)
+		}
+		all, err := l.View().Usage(t.Context(), book.Budgets, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range all {
+			if w := u.Allowances[0]; u.Pool.Key == "bob" && (w.Limit != 400_000 || w.Reported != 400_000 || !w.ByHand || w.ReportedUntil.IsZero()) {
+				t.Errorf("the budget of bob shows %+v", w)
+			}
+		}
+		clock.Advance(24 * time.Hour)
+		if r := refused("after the end", spendOf("big", "bob"), "budgets/each:bob"); r.Limit != 300_000 {
+			t.Errorf("after the end the limit is %d", r.Limit)
+		}
+		must(t, l, spendOf("small", ""))
+		must(t, l, spendOf("small", "")) // 1.00 is spent
+		if r := refused("the budget of all", spendOf("small", ""), "budgets/all"); r.Limit != 1_200_000 {
+			t.Errorf("the limit of all is %d", r.Limit)
+		}
+	})
+}
+
 // A budget bounds the calls of one upstream, whatever another one that shares it lets through. An upstream that is only
 // observed once lifted the limit for all.
 func TestAnObservedUpstreamLeavesABudgetAsItIs(t *testing.T) {

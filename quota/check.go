@@ -16,10 +16,10 @@ func (l *Ledger) Check(ctx context.Context, c Call) (Verdict, error) {
 		return Verdict{}, errNotMade
 	}
 	if prices.spends(&c) {
-		if charges, err := prices.billed(&c); err != nil {
+		if charges, changed, err := l.billed(ctx, prices, &c); err != nil {
 			return Verdict{}, err
 		} else if charges != nil {
-			if _, err := l.check(ctx, &c, &price{charges: charges}, "check "+charges[0].Pool.String()); err != nil {
+			if _, err := l.check(ctx, &c, &price{charges: charges, adopted: changed}, "check "+charges[0].Pool.String()); err != nil {
 				return Verdict{}, err
 			}
 		}

@@ -152,12 +152,16 @@ func (s *sharedPools) place(p Pool, windows []book.Window, index int) (key strin
 
 // checkLimit checks a limit that is set in the place of a pool's.
 func (p *prices) checkLimit(s *sharedPools, k *KeyLimit) error {
-	upstream, name := strings.TrimPrefix(s.families[0], LimitsOfUpstream), k.Key
+	upstream := strings.TrimPrefix(s.families[0], LimitsOfUpstream)
+	name, rest := k.Key, ""
 	if end := strings.IndexAny(name, "@: "); end >= 0 {
-		name = name[:end]
+		name, rest = name[:end], name[end:]
 	}
 	if !s.pools[name] {
 		return BadInput("upstream %s: the limit of the pool %.40q is that of the price book; a pool whose answers report a limit, or with limit: learn and a metric, takes another one", upstream, name)
+	}
+	if pool := p.book.Upstreams[upstream].Pools[name]; upstream == book.Budgets && pool.By != nil && !strings.HasPrefix(rest, ":") {
+		return BadInput("budget %s is for each key; name one, as in %[1]s:KEY", name)
 	}
 	windows := p.book.Upstreams[upstream].Pools[name].Windows
 	if w := windows[observedWindow(windows, 0)]; k.Quota > w.MaxLimit() {
@@ -166,11 +170,12 @@ func (p *prices) checkLimit(s *sharedPools, k *KeyLimit) error {
 	return nil
 }
 
-// share notes the pools of an upstream whose reported limits all processes share.
+// share notes the pools of an upstream whose limits all processes share: those that answers report,
+// and budgets, whose limits only people set.
 func (p *prices) share(u *book.Upstream) {
 	s := &sharedPools{[]string{LimitsOfUpstream + u.Name}, make(map[string]bool)}
 	for _, pool := range u.Pools {
-		if pool.LearnLimit && pool.Metric != "" || reportsLimit(u, pool.Name) {
+		if u.Name == book.Budgets || pool.LearnLimit && pool.Metric != "" || reportsLimit(u, pool.Name) {
 			s.pools[pool.Name] = true
 			p.shared[u.Name] = s
 		}
@@ -221,6 +226,7 @@ type adopted struct {
 	quota  int64     // in place of that of the book
 	was    int64     // the limit by the book
 	until  time.Time // when it ends, unless it is reported again; zero: not by itself
+	byHand bool      // a person has set it
 }
 
 // adoptLimits returns charges with the limits that were reported, also to other processes,
@@ -256,9 +262,10 @@ func (l *Ledger) adoptLimits(ctx context.Context, p *prices, charges []Charge, c
 		for j := range min(len(windows), len(c.Windows)) {
 			w := reportedWindow{&windows[j], u.Pools[c.Pool.Name].LearnLimit}
 			quota, until := l.heard.adoptedIn(c, j, w, now, probing)
+			byHand := false
 			if quota == 0 && p.shares(c.Pool) {
 				key, families := p.shared[upstream].place(c.Pool, windows, j)
-				quota, until = l.limits.inForce(key, families, w, now, probing)
+				quota, until, byHand = l.limits.inForce(key, families, w, now, probing)
 			}
 			if quota == 0 {
 				continue
@@ -270,7 +277,7 @@ func (l *Ledger) adoptLimits(ctx context.Context, p *prices, charges []Charge, c
 				all[i].Windows, copied = slices.Clone(c.Windows), true
 			}
 			limit := &all[i].Windows[j]
-			changed = append(changed, adopted{c.Pool, j, limit.Name, quota, limit.Limit, until})
+			changed = append(changed, adopted{c.Pool, j, limit.Name, quota, limit.Limit, until, byHand})
 			limit.Limit = max(windows[j].Reported(quota).Limit(u.Classes[class]), 0)
 		}
 	}
@@ -298,8 +305,8 @@ func (l *Ledger) freshLimits(ctx context.Context, keeper LimitKeeper, s *sharedP
 	return unknown
 }
 
-// inForce returns the limit in place of the quota of a window, or 0.
-func (k *keyLimits) inForce(key string, families []string, w reportedWindow, now time.Time, p probing) (limit int64, until time.Time) {
+// inForce returns the limit in place of the quota of a window, or 0, and whether a person has set it.
+func (k *keyLimits) inForce(key string, families []string, w reportedWindow, now time.Time, p probing) (limit int64, until time.Time, byHand bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	family, s := k.found(key, families)
@@ -307,7 +314,7 @@ func (k *keyLimits) inForce(key string, families []string, w reportedWindow, now
 	if limit, until = s.inForce(w, now, p); s.probed != probed {
 		k.all[family][pageKey(key)] = s
 	}
-	return limit, until
+	return limit, until, s.heard.IsZero()
 }
 
 // shareLimit keeps a limit for all processes, unless it is kept already, or a later report is.

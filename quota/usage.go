@@ -37,6 +37,8 @@ type WindowUsage struct {
 	// ReportedUntil is when a reported limit ends, unless it is reported again. Zero: it
 	// does not end by itself.
 	ReportedUntil time.Time
+	// ByHand is whether a person has set the reported limit.
+	ByHand bool
 }
 
 // Usage returns the state of the pools of the price book, sorted by name. Their limits are
@@ -135,7 +137,8 @@ func usage(s PageState, windows []book.Window, reported []adopted) Usage {
 	}
 	for _, a := range reported {
 		if a.pool == s.Pool {
-			u.Allowances[a.window].Reported, u.Allowances[a.window].ReportedUntil = a.quota, a.until
+			w := &u.Allowances[a.window]
+			w.Reported, w.ReportedUntil, w.ByHand = a.quota, a.until, a.byHand
 		}
 	}
 	return u

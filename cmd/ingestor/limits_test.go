@@ -216,3 +216,32 @@ func TestLimitsOfAFile(t *testing.T) {
 	run(console.ExitDone, "client acme 24h 3 3 4 granted", "set", "client", "acme", "4", "--dry-run")
 	run(console.ExitDone, "client acme 7", "list", "--history")
 }
+
+// TestLimitsOfBudgets raises a budget for a week, and that of one user.
+func TestLimitsOfBudgets(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t, 1000, "")
+	f.write("costs.yaml", "extends: [builtin, builtin/openai-prices]\nrevision: 2\nbudgets:\n  all: {quota: 20 USD, windows: [{per: month}], of: openai}\n"+
+		"  user: {quota: 5 USD, windows: [{per: 24h}], of: openai, by: {header: X-User, default: none}}\n")
+	f.write("limits.csv", "family,key,quota,until\nbudgets,all,30 USD,2099-01-01T00:00:00Z\nbudgets,user:Ann Lee,7.50 USD,\n")
+	run := func(code int, says string, args ...string) {
+		t.Helper()
+		r := f.run(args...)
+		if out := strings.Join(strings.Fields(r.stdout+r.stderr), " "); r.code != code || !strings.Contains(out, says) {
+			t.Errorf("%q: %d\n%s%s, want %q", args, r.code, r.stdout, r.stderr, says)
+		}
+	}
+	run(console.ExitDone, "upstream:budgets all 25.00 USD", "limits", "set", "budgets", "all", "25 USD", "--for", "7d", "--reason", "a busy week")
+	run(console.ExitDone, "budgets/all, month UTC: somebody has set a limit of 25.00 USD, which holds until", "quota")
+	run(console.ExitDone, "upstream:budgets all month UTC 0.00 USD 25.00 USD 30.00 USD granted", "limits", "set", "--file", f.path("limits.csv"), "--dry-run")
+	run(console.ExitDone, "2 limits are set", "limits", "set", "--file", f.path("limits.csv"))
+	run(console.ExitDone, "upstream:budgets user:Ann Lee 7.50 USD", "limits", "list", "budgets")
+	run(console.ExitDone, "# upstream:budgets all: 30.00 USD, by ", "costs", "show")
+	run(console.ExitUsage, `the quota "25" is no amount; write it as 12.50 USD`, "limits", "set", "budgets", "all", "25")
+	run(console.ExitUsage, "name one, as in user:KEY", "limits", "set", "budgets", "user", "25 USD")
+	run(console.ExitUsage, `the limit of the pool "team"`, "limits", "set", "budgets", "team", "25 USD")
+	run(console.ExitDone, "the price book's holds again", "limits", "rm", "budgets", "all")
+	if r := f.run("quota"); strings.Contains(r.stdout, "somebody has set") {
+		t.Errorf("a removed limit is shown: %s", r.stdout)
+	}
+}

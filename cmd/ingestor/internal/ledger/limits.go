@@ -9,7 +9,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -68,9 +67,12 @@ func LimitsCommand(a *session.Session) *cobra.Command {
 		case len(args) != 3:
 			return console.Usage("%s takes a family, a key and its quota, or --file\nFor help: %[1]s --help", cmd.CommandPath())
 		}
-		n, err := strconv.ParseInt(args[2], 10, 64)
-		if err != nil || n < 1 {
-			return console.Usage("the quota must be a whole number above 0, as 6000, not %q\nTo remove a limit: ingestor limits rm FAMILY KEY", args[2])
+		n, err := parseQuota(args[0], args[2])
+		if err == nil && n < 1 {
+			err = fmt.Errorf("the quota must be above 0, not %q", args[2])
+		}
+		if err != nil {
+			return console.Usage("%w\nTo remove a limit: ingestor limits rm FAMILY KEY", err)
 		}
 		return c.set(a, cmd, args[0], args[1], n)
 	}, a.CompleteFirst(familyNames))
@@ -133,7 +135,7 @@ func writeLimits(s *console.Sheet, all []quota.KeyLimit) {
 		k := &all[i]
 		row := []string{console.Plain(k.Family), console.Plain(k.Key), "removed", console.Plain(k.By), console.Stamp(k.At), console.Plain(k.Reason)}
 		if k.Quota > 0 {
-			row[2] = view.Number(k.Quota)
+			row[2] = amountOf(k.Family, k.Quota)
 		}
 		if end {
 			row = slices.Insert(row, 3, untilOf(k))
@@ -158,7 +160,7 @@ const mostShown = 100
 // the book. A book without families has none, unless it adopts limits. A missing ledger is not made.
 func showSetLimits(a *session.Session, cmd *cobra.Command, s *settings.Settings) error {
 	at, err := open.Parse(s.Ledger)
-	if a.Output == "json" || len(s.Book.Families) == 0 && !s.AdoptLimits || err != nil {
+	if a.Output == "json" || len(s.Book.Families) == 0 && !s.AdoptLimits && s.Book.Upstreams[book.Budgets] == nil || err != nil {
 		return nil
 	}
 	if _, err := os.Stat(at.File); at.Scheme == "memory" || at.Scheme == "sqlite" && err != nil {
@@ -190,7 +192,7 @@ func showSetLimits(a *session.Session, cmd *cobra.Command, s *settings.Settings)
 		if k.Reason != "" {
 			why += ": " + console.Plain(k.Reason)
 		}
-		fmt.Fprintf(&b, "# %s %s: %s, by %s at %s%s\n", console.Plain(k.Family), console.Plain(k.Key), view.Number(k.Quota), console.Plain(k.By), console.Stamp(k.At), why)
+		fmt.Fprintf(&b, "# %s %s: %s, by %s at %s%s\n", console.Plain(k.Family), console.Plain(k.Key), amountOf(k.Family, k.Quota), console.Plain(k.By), console.Stamp(k.At), why)
 	}
 	_, err = io.WriteString(a.Stdout, b.String())
 	return err
@@ -203,7 +205,8 @@ func inForce(s *settings.Settings, k *quota.KeyLimit) bool {
 		_, err := f.WindowsOf(k.Key, k.Quota)
 		return err == nil
 	}
-	return s.AdoptLimits && s.Book.Upstreams[strings.TrimPrefix(k.Family, quota.LimitsOfUpstream)] != nil
+	upstream := strings.TrimPrefix(k.Family, quota.LimitsOfUpstream)
+	return (s.AdoptLimits || upstream == book.Budgets) && s.Book.Upstreams[upstream] != nil
 }
 
 // familyLimit is the limit of a key, and where it comes from.

@@ -22,6 +22,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // limitChange is how limits are set or removed.
@@ -119,6 +120,30 @@ func readLimits(name string, text []byte) (all []wantedLimit, err error) {
 	return all, nil
 }
 
+// parseQuota reads the quota of a limit: units, or the amount of a budget.
+func parseQuota(family, text string) (int64, error) {
+	if text != "0" && strings.TrimPrefix(family, quota.LimitsOfUpstream) == book.Budgets {
+		n, err := book.ParseMoney(text)
+		if err != nil {
+			return 0, fmt.Errorf("the quota %q %w", text, err)
+		}
+		return n, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("the quota must be a whole number, as 6000, not %q", text)
+	}
+	return n, nil
+}
+
+// amountOf writes units of a limit for people.
+func amountOf(family string, units int64) string {
+	if family == quota.LimitsOfUpstream+book.Budgets {
+		return book.FormatMoney(units)
+	}
+	return view.Number(units)
+}
+
 // readRows reads limits in CSV. Its first line names the columns.
 func readRows(name string, text []byte) (all []wantedLimit, err error) {
 	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(text, []byte("\ufeff"))))
@@ -144,7 +169,7 @@ func readRows(name string, text []byte) (all []wantedLimit, err error) {
 			break
 		}
 		line, _ := r.FieldPos(0)
-		k := wantedLimit{at: fmt.Sprintf("%s:%d", name, line)}
+		k, amount := wantedLimit{at: fmt.Sprintf("%s:%d", name, line)}, ""
 		for i, text := range row {
 			var bad error
 			switch columns[i] {
@@ -153,9 +178,7 @@ func readRows(name string, text []byte) (all []wantedLimit, err error) {
 			case "key":
 				k.Key = text
 			case "quota":
-				if k.Quota, bad = strconv.ParseInt(text, 10, 64); bad != nil {
-					return nil, fmt.Errorf("%s: the quota must be a whole number, as 6000, or 0 to remove the limit, not %q", k.at, text)
-				}
+				amount = text
 			case "until":
 				if text == "" {
 					continue
@@ -166,6 +189,9 @@ func readRows(name string, text []byte) (all []wantedLimit, err error) {
 			case "reason":
 				k.Reason = text
 			}
+		}
+		if k.Quota, err = parseQuota(k.Family, amount); err != nil {
+			return nil, fmt.Errorf("%s: %w; 0 removes the limit", k.at, err)
 		}
 		all = append(all, k)
 	}
@@ -256,7 +282,7 @@ func tryLimits(ctx context.Context, a *session.Session, admin quota.Admin, all [
 			if t.Refused {
 				now = "refused"
 			}
-			rows = append(rows, []string{console.Plain(t.Family), console.Plain(t.Key), t.Window, view.Number(t.Used), view.Number(t.Before), view.Number(t.Limit), now})
+			rows = append(rows, []string{console.Plain(t.Family), console.Plain(t.Key), t.Window, amountOf(t.Family, t.Used), amountOf(t.Family, t.Before), amountOf(t.Family, t.Limit), now})
 		}
 		s.Table(console.Columns("family", "key", "window", ">used", ">limit now", ">limit then", "a call now"), rows)
 		s.Line("\nNothing is set. %d of %d keys would be refused now.", refused, len(trials))

@@ -152,7 +152,7 @@ func writeWindows(s *console.Sheet, pools []view.Pool, pool bool) {
 	s.Table(columns, rows)
 	for _, p := range pools {
 		for i, w := range p.Windows {
-			if own := w.OwnLimit(); own != "" {
+			if own := w.OwnLimit(p.Pool); own != "" {
 				s.Line("%s, %s: %s.", p.Pool, p.Name(i), own)
 			}
 		}
@@ -186,7 +186,7 @@ func narrowQuota(s *console.Sheet, pools []view.Pool) {
 			if reset != "" {
 				about += "; reset in " + reset
 			}
-			if own := w.OwnLimit(); own != "" {
+			if own := w.OwnLimit(p.Pool); own != "" {
 				about += "; " + own
 			}
 			s.Text.WriteString("  " + s.In(console.Faint, s.Wrap(about, 2)) + "\n")

@@ -144,8 +144,11 @@ func (s *state) poolSection(u *quota.Usage, by grouping, v *verdict.Verdict) poo
 		if w.Headroom > 0 {
 			p.Grant += ", headroom " + view.Number(w.Headroom)
 		}
-		if w.Reported > 0 {
-			p.Grant += "; the upstream reports " + view.Number(w.Reported)
+		switch amount := view.Amount(u.Pool.String(), w.Reported); {
+		case w.Reported > 0 && w.ByHand:
+			p.Grant += "; set by hand: " + amount
+		case w.Reported > 0:
+			p.Grant += "; the upstream reports " + amount
 		}
 	}
 	if len(u.Waiting) > 0 {

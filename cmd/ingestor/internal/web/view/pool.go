@@ -100,9 +100,10 @@ type Window struct {
 	NextUnits int64       `json:"next_units"`
 	NextAt    *time.Time  `json:"next_at"`
 	ResetAt   *time.Time  `json:"reset_at"`
-	// Reported is the upstream's own limit, which holds in place of Quota.
+	// Reported is the limit that holds in place of Quota. The upstream reports it, or a person has set it.
 	Reported      int64      `json:"reported_limit,omitempty"`
 	ReportedUntil *time.Time `json:"reported_until,omitempty"`
+	ByHand        bool       `json:"set_by_hand,omitempty"`
 }
 
 // Pools returns the usage of pools for JSON.
@@ -129,7 +130,7 @@ func pool(u quota.Usage) Pool {
 	for _, w := range u.Allowances {
 		v := Window{
 			Window: w.Window, Spec: w.Spec, Used: w.Used, Limit: w.Limit, Remaining: w.Remaining,
-			Quota: w.Quota, Headroom: w.Headroom, NextUnits: w.NextUnits, Reported: w.Reported, ReportedUntil: Instant(w.ReportedUntil),
+			Quota: w.Quota, Headroom: w.Headroom, NextUnits: w.NextUnits, Reported: w.Reported, ReportedUntil: Instant(w.ReportedUntil), ByHand: w.ByHand,
 		}
 		if w.NextUnits > 0 {
 			v.NextAt = Instant(w.NextAt)
@@ -142,15 +143,19 @@ func pool(u quota.Usage) Pool {
 	return p
 }
 
-// OwnLimit says which limit the upstream reports in place of the quota, or returns "".
-func (w *Window) OwnLimit() string {
-	switch {
-	case w.Reported == 0:
+// OwnLimit says which limit of a pool holds in place of the quota, or returns "".
+func (w *Window) OwnLimit(pool string) string {
+	if w.Reported == 0 {
 		return ""
-	case w.ReportedUntil == nil:
-		return "the upstream reports a limit of " + Number(w.Reported)
 	}
-	return "the upstream reports a limit of " + Number(w.Reported) + ", which holds until " + w.ReportedUntil.Format(time.DateTime) + " UTC if it is not reported again"
+	says, ends := "the upstream reports a limit of ", " if it is not reported again"
+	if w.ByHand {
+		says, ends = "somebody has set a limit of ", ""
+	}
+	if says += Amount(pool, w.Reported); w.ReportedUntil == nil {
+		return says
+	}
+	return says + ", which holds until " + w.ReportedUntil.Format(time.DateTime) + " UTC" + ends
 }
 
 // Shut returns "is shut by hand", "is shut by the upstream", or "is shut".
