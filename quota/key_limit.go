@@ -27,6 +27,8 @@ type KeyLimit struct {
 	Version int64     `json:"version"` // of the store's limits; each change has a higher one
 
 	// Until is when the limit ends by itself, and the price book's holds again. Zero: it does not.
+	// A refusal by a lower limit names that time if the call fits then. One by a higher limit does not
+	// foresee its end.
 	Until time.Time `json:"until,omitzero"`
 }
 
@@ -96,7 +98,7 @@ func (a Admin) SetLimit(ctx context.Context, k KeyLimit) (KeyLimit, error) {
 	l := a.ledger
 	keeper, err := l.keeper()
 	if err == nil {
-		k, err = a.CheckLimit(k)
+		k, err = a.checkLimit(k, k.Quota > 0) // the family of a limit to remove may have left the book
 	}
 	if err != nil {
 		return k, err
@@ -107,7 +109,7 @@ func (a Admin) SetLimit(ctx context.Context, k KeyLimit) (KeyLimit, error) {
 		case err != nil:
 			return k, err
 		case was == nil || was.Quota == 0:
-			return k, BadInput("key %.80q of family %.40q has no limit that was set at run time", k.Key, k.Family)
+			return k, noLimitSet(&k)
 		}
 	}
 	if pools := l.current().poolsOfLimits(k.Family); pools != nil {
@@ -127,9 +129,15 @@ func (a Admin) SetLimit(ctx context.Context, k KeyLimit) (KeyLimit, error) {
 	return set, nil
 }
 
+func noLimitSet(k *KeyLimit) error {
+	return BadInput("key %.80q of family %.40q has no limit that was set at run time", k.Key, k.Family)
+}
+
 // CheckLimit checks a limit as [Admin.SetLimit] does, and returns it as that would keep it. It
 // changes nothing, and does not know whether there is a limit to remove.
-func (a Admin) CheckLimit(k KeyLimit) (KeyLimit, error) {
+func (a Admin) CheckLimit(k KeyLimit) (KeyLimit, error) { return a.checkLimit(k, true) }
+
+func (a Admin) checkLimit(k KeyLimit, known bool) (KeyLimit, error) {
 	l := a.ledger
 	if l.current() == nil {
 		return k, errNotMade
@@ -141,7 +149,7 @@ func (a Admin) CheckLimit(k KeyLimit) (KeyLimit, error) {
 			return k, err
 		}
 		k.Family = pools.families[0]
-	case f == nil && k.Quota > 0:
+	case f == nil && known:
 		return k, BadInput("there is no family %.40q; the price book has %s; for the limit of a pool, write its upstream in place of the family: %s", k.Family, names(l.current().families), names(l.current().shared))
 	}
 	switch {
@@ -157,6 +165,8 @@ func (a Admin) CheckLimit(k KeyLimit) (KeyLimit, error) {
 		k.Until = time.Time{}
 	case !k.Until.IsZero() && !k.Until.After(l.now()):
 		return k, BadInput("family %s: the limit would end at %s, which has passed", k.Family, k.Until.UTC().Format(time.RFC3339))
+	case k.Until.UTC().Year() > 9999: // no JSON has such a time
+		return k, BadInput("family %s: the limit would end after the year 9999; leave the end out", k.Family)
 	}
 	k.Until = k.Until.UTC().Truncate(time.Microsecond)
 	if k.Quota > 0 && f != nil {
@@ -246,23 +256,33 @@ func (l *Ledger) priced(ctx context.Context, p *prices, c *Call) (*price, error)
 		return p.lookup(c)
 	}
 	unknown := l.freshLimit(ctx, keeper, c.Key, c.Family)
-	if quota := l.limits.quota(l.now(), c.Key, c.Family); quota != 0 {
-		made, err := p.lookupMember(c, f.ofQuota(c.Key, quota))
+	if quota, until := l.limits.quota(l.now(), c.Key, c.Family); quota != 0 {
+		windows := f.ofQuota(c.Key, quota)
+		made, err := p.lookupMember(c, windows)
+		if until.IsZero() || windows == nil || made == nil {
+			return made, cmp.Or(err, unknown)
+		}
+		for i, was := range f.charge(pageKey(c.Key)).Windows {
+			made.adopted = append(made.adopted, adopted{made.charges[0].Pool, i, was.Name, quota, was.Limit, until, true})
+		}
+		if errors.Is(err, ErrImpossible) { // the store says so, and notForever until when
+			err = nil
+		}
 		return made, cmp.Or(err, unknown)
 	}
 	made, err := p.lookup(c)
 	return made, cmp.Or(err, unknown)
 }
 
-// quota returns the limit of a key that is in force, or 0.
-func (k *keyLimits) quota(now time.Time, key string, families ...string) int64 {
+// quota returns the limit of a key that is in force, or 0, and when it ends; zero: not by itself.
+func (k *keyLimits) quota(now time.Time, key string, families ...string) (quota int64, until time.Time) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	_, last := k.found(key, families)
 	if last.ended(now) {
-		return 0
+		return 0, until
 	}
-	return last.quota
+	return last.quota, last.until
 }
 
 // ended reports whether the limit has ended by itself.
@@ -321,7 +341,7 @@ func (l *Ledger) freshLimit(ctx context.Context, keeper LimitKeeper, key string,
 	if since(k.silent.Load()) >= limitsAfter {
 		err = l.askLimit(ctx, keeper, key, families)
 	}
-	if err == nil || k.asked.Load() != 0 || k.quota(l.now(), key, families...) != 0 {
+	if quota, _ := k.quota(l.now(), key, families...); err == nil || k.asked.Load() != 0 || quota != 0 {
 		return nil
 	}
 	return &OutageError{Op: "read a limit", Err: fmt.Errorf("the limit that was set at run time is unknown: %w", err)}

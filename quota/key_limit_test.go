@@ -183,6 +183,32 @@ func TestKeyLimits(t *testing.T) {
 	}
 }
 
+// TestALowLimitOfAKeyEnds: a refusal says when the limit ends, and a call that fits then is not impossible.
+func TestALowLimitOfAKeyEnds(t *testing.T) {
+	l := newLimitLedger(t, memstore.New(nil))
+	end := l.clock.Now().Add(10 * time.Second)
+	if _, err := l.Admin().SetLimit(t.Context(), quota.KeyLimit{Family: "client", Key: "acme", Quota: 1, By: "Zoë", Until: end}); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.granted("acme"); got != 1 {
+		t.Errorf("%d granted, want 1", got)
+	}
+	for units, want := range map[int64]error{1: quota.ErrRefused, 2: quota.ErrRefused, 4: quota.ErrImpossible} { // the book has 3
+		_, err := l.Reserve(t.Context(), quota.Call{Family: "client", Key: "acme", Units: units})
+		if !errors.Is(err, want) {
+			t.Errorf("%d units: %v, want %v", units, err, want)
+		}
+		var refused *quota.RefusedError
+		if errors.As(err, &refused) && (refused.RetryAfter > 10*time.Second || refused.RetryAfter < time.Second) {
+			t.Errorf("%d units may come after %s, want the end of the limit", units, refused.RetryAfter)
+		}
+	}
+	l.clock.ahead.Add(int64(10 * time.Second))
+	if got := l.granted("acme"); got != 2 {
+		t.Errorf("after the end %d more are granted, want 2", got)
+	}
+}
+
 func TestKeyLimitsRefuse(t *testing.T) {
 	l := newLimitLedger(t, limitStores(t)["sqlite"]())
 	for why, k := range map[string]quota.KeyLimit{

@@ -2,6 +2,7 @@ package quota
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,7 +23,8 @@ type LimitTrial struct {
 	Refused bool      `json:"refused"`    // even a call of one unit would be refused now
 }
 
-// TryLimit says what [Admin.SetLimit] would do with a limit. It changes nothing.
+// TryLimit says what [Admin.SetLimit] would do with a limit. It changes nothing. A key of a full
+// family, which has no place of its own, shows no use: it counts with others.
 func (a Admin) TryLimit(ctx context.Context, k KeyLimit) (trial LimitTrial, err error) {
 	l := a.ledger
 	if k, err = a.CheckLimit(k); err != nil {
@@ -31,6 +33,9 @@ func (a Admin) TryLimit(ctx context.Context, k KeyLimit) (trial LimitTrial, err 
 	was, err := a.KeyLimit(ctx, k.Family, k.Key)
 	if err != nil {
 		return trial, err
+	}
+	if k.Quota == 0 && (was == nil || was.Quota == 0) {
+		return trial, noLimitSet(&k)
 	}
 	p := l.current()
 	var c Charge
@@ -61,14 +66,19 @@ func (a Admin) TryLimit(ctx context.Context, k KeyLimit) (trial LimitTrial, err 
 			trial.Window, trial.Used, trial.Before, trial.Limit = then[i].Name, w.Used, w.Limit, then[i].Limit
 		}
 	}
-	trial.Refused = trial.Used >= trial.Limit
+	trial.Refused = trial.Used >= trial.Limit || !states[0].Blocked.IsZero()
 	return trial, nil
 }
 
 // tryPool returns the charge of the pool that a limit is about, and what its windows would be.
 func (l *Ledger) tryPool(ctx context.Context, p *prices, k *KeyLimit) (c Charge, then []window.Limit, err error) {
 	pool := Pool{Upstream: strings.TrimPrefix(k.Family, LimitsOfUpstream), Account: DefaultAccount}
-	name, _, _ := strings.Cut(k.Key, " ") // see sharedPools.place
+	name := k.Key // see sharedPools.place
+	if end := strings.LastIndexByte(name, ' '); end > 0 {
+		if _, err := time.ParseDuration(name[end+1:]); err == nil {
+			name = name[:end]
+		}
+	}
 	name, pool.Key, _ = strings.Cut(name, ":")
 	if pool.Name, name, _ = strings.Cut(name, "@"); name != "" {
 		pool.Account = name
@@ -76,13 +86,23 @@ func (l *Ledger) tryPool(ctx context.Context, p *prices, k *KeyLimit) (c Charge,
 	if c, err = p.pool(pool); err != nil {
 		return c, nil, err
 	}
-	windows := p.windows(c.Pool)
-	for i, w := range c.Windows {
-		if key, _ := p.shared[pool.Upstream].place(pool, windows, i); key == k.Key && k.Quota > 0 {
-			w.Limit = max(windows[i].Reported(k.Quota).Limit(book.Class{}), 0)
-		}
-		then = append(then, w)
+	charges, _, err := l.adoptLimits(ctx, p, []Charge{c}, "", noProbes)
+	if err != nil {
+		return c, nil, err
 	}
-	charges, _, unknown := l.adoptLimits(ctx, p, []Charge{c}, "", noProbes)
-	return charges[0], then, unknown
+	windows, found := p.windows(c.Pool), false
+	then = slices.Clone(charges[0].Windows)
+	for i := range then {
+		if key, _ := p.shared[pool.Upstream].place(pool, windows, i); key != k.Key {
+			continue
+		}
+		found = true
+		if then[i] = c.Windows[i]; k.Quota > 0 {
+			then[i].Limit = max(windows[i].Reported(k.Quota).Limit(book.Class{}), 0)
+		}
+	}
+	if !found {
+		return c, nil, BadInput("no window of the pool %s has the limit %.80q", c.Pool, k.Key)
+	}
+	return charges[0], then, nil
 }

@@ -30,18 +30,20 @@ type sharedPools struct {
 	pools    map[string]bool
 }
 
-// byReport is who sets a limit that an upstream reports, and reportReason is why. A report that
+// ByUpstream is who has set a limit that an upstream has reported.
+const ByUpstream = "the upstream"
+
+// reportReason is why an upstream sets a limit. A report that
 // came late says so: "it reported this limit 5m0s before". What counts is when the answer came,
 // because a later one holds.
 const (
-	byReport     = "the upstream"
 	reportReason = "it reported this limit"
 	reportBefore = " before"
 )
 
 // heardAt returns when an upstream has reported a limit, or zero if a person has set it.
 func (k *KeyLimit) heardAt() time.Time {
-	if k.By != byReport {
+	if k.By != ByUpstream {
 		return time.Time{}
 	}
 	text, late := strings.CutSuffix(k.Reason, reportBefore)
@@ -327,7 +329,7 @@ func (l *Ledger) shareLimit(ctx context.Context, p *prices, pool Pool, index int
 	}
 	windows := p.windows(pool)
 	w := reportedWindow{&windows[index], true}
-	k, now := KeyLimit{Quota: limit, By: byReport, Reason: reportReason}, l.now()
+	k, now := KeyLimit{Quota: limit, By: ByUpstream, Reason: reportReason}, l.now()
 	if age := now.Sub(came); age >= time.Second {
 		k.Reason += " " + age.Truncate(time.Millisecond).String() + reportBefore
 	}
@@ -396,7 +398,7 @@ func (l *Ledger) notForever(v *Verdict, all []adopted) {
 	}
 	for i := range all {
 		a := &all[i]
-		if a.pool != v.Pool || a.name != v.Window {
+		if a.pool != v.Pool || a.name != v.Window || v.Impossible && v.Units > a.was && !a.until.IsZero() {
 			continue
 		}
 		wait := limitLife // a person has set it, and may change it at any time

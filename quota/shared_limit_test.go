@@ -156,6 +156,28 @@ func TestSharedLimitByHand(t *testing.T) {
 		}
 	}
 	l.want("after what was only tried", 27, 27, 60)
+	try := func(key string, quotas, limit int64, refused bool) {
+		t.Helper()
+		trial, err := l.Admin().TryLimit(t.Context(), quota.KeyLimit{Family: "api", Key: key, Quota: quotas, By: "ann"})
+		if err != nil || trial.Limit != limit || trial.Refused != refused {
+			t.Errorf("%s of %d would do %+v %v, want a limit of %d, refused %t", key, quotas, trial, err, limit, refused)
+		}
+	}
+	if err := set("api", "units 10m0s"); err != nil {
+		t.Error(err)
+	}
+	try("units", 100, 30, false) // the limit of the other window stays
+	try("units 10m0s", 15, 15, true)
+	if err := l.BlockFor(t.Context(), quota.Pool{Upstream: "api", Name: "units"}, time.Hour, quota.ByHand("a test")); err != nil {
+		t.Fatal(err)
+	}
+	try("units", 100, 30, true) // it is blocked
+	_, err := l.Admin().TryLimit(t.Context(), quota.KeyLimit{Family: "api", Key: "units 99h0m0s", Quota: 5, By: "ann"})
+	plain(t, err, quota.ErrBadInput, "no window of the pool")
+	for _, key := range []string{"own", "nothing"} {
+		_, err = l.Admin().TryLimit(t.Context(), quota.KeyLimit{Family: "api", Key: key, By: "ann"})
+		plain(t, err, quota.ErrBadInput, key)
+	}
 	plain(t, set("api", "own"), quota.ErrBadInput, `the limit of the pool "own" is that of the price book`)
 	plain(t, set("apis", "units"), quota.ErrBadInput, "there is no family")
 	if err := set("client", "acme"); err != nil {

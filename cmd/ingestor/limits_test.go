@@ -170,26 +170,36 @@ func TestLimitsOfAFile(t *testing.T) {
 	}
 	file := f.path("limits.csv")
 	run(console.ExitDone, "client acme 24h 3 3 6,000 granted", "set", "--file", file, "--dry-run")
-	run(console.ExitDone, "0 of 4 keys would be refused now", "set", "--file", file, "--dry-run")
+	run(console.ExitDone, "0 of 3 keys would be refused now", "set", "--file", file, "--dry-run")
 	run(console.ExitDone, "client acme 24h 3 3 2 refused", "set", "client", "acme", "2", "--dry-run")
-	run(console.ExitDone, "client acme 24h 3 3 3 refused", "rm", "client", "acme", "--dry-run")
 	run(console.ExitDone, "no limits are set", "list")
 	run(console.ExitDone, "3 limits are set or removed", "set", "--file", file, "--reason", "the plans of December")
 	run(console.ExitDone, "client acme 6,000 2030-12-01 00:00", "list")
 	run(console.ExitDone, "the plans of December", "list", "client")
+	run(console.ExitDone, "client acme 24h 3 6,000 3 refused", "rm", "client", "acme", "--dry-run")
 	run(console.ExitDone, "client acme 24h 3 6,000 4 granted", "set", "client", "acme", "4", "--dry-run")
 
 	for text, says := range map[string]string{
 		"":                                  "has no limits",
 		"family,key\n":                      "limits.csv:1: the column quota is missing",
-		"family,key,quota,untill\n":         "limits.csv:1: there is no column \"untill\"",
+		"family,key,quota,ends\n":           "limits.csv:1: column 4 has no name, or another one's",
 		"family,key,quota\nclient,a,many\n": "limits.csv:2: the quota must be a whole number",
-		"family,key,quota\nclient,a,1\n\nclient,b,2\nclient,a,3\n":    "limits.csv:5: client a is at " + file + ":2 already",
-		"family,key,quota\nclient,new,1\nclint,b,2\n":                 "limits.csv:3: there is no family \"clint\"",
-		"family,key,quota,until\nclient,new,1,2020-01-01T00:00:00Z\n": "limits.csv:2: family client: the limit would end at 2020-01-01T00:00:00Z, which has passed",
-		"family,key,quota,until\nclient,new,1,soon\n":                 "limits.csv:2: until: \"soon\" is not a time",
-		`[{"family": "client", "key": "new", "qouta": 1}]`:            "unknown field \"qouta\"",
-		`[{"family": "client", "key": "new", "quota": -1}]`:           "limits.csv, limit 1: family client: the limit must be 1 to",
+		"family,key,quota\nclient,a,1\n\nclient,b,2\nclient,a,3\n":               "limits.csv:5: the same limit is at " + file + ":2 already",
+		"family,key,quota\nclient,new,1\nclint,b,2\n":                            "limits.csv:3: there is no family \"clint\"",
+		"family,key,quota,until\nclient,new,1,2020-01-01T00:00:00Z\n":            "limits.csv:2: family client: the limit would end at 2020-01-01T00:00:00Z, which has passed",
+		"family,key,quota,until\nclient,new,1,soon\n":                            "limits.csv:2: until: \"soon\" is not a time",
+		"sk-live-123,client,5\n":                                                 "limits.csv:1: column 1 has no name",
+		"family,key,key,quota\n":                                                 "limits.csv:1: column 3 has no name",
+		"family,key,quota\nclient,new,1\nclint,a,0\n":                            "limits.csv:3: there is no family \"clint\"",
+		"family,key,quota\nyoutube,units,1\nupstream:youtube,units,2\n":          "limits.csv:3: the same limit is at",
+		"family,key,quota,until\nclient,new,1,0001-01-01T00:00:00Z\n":            "is not a time",
+		"family,key,quota,until\nclient,new,1,9999-12-31T23:59:59-12:00\n":       "would end after the year 9999",
+		`{"family": "client", "key": "new", "quota": 1}`:                         "write one list",
+		`[{"family": "client", "key": "new", "quota": 1}] []`:                    "write one list",
+		`[{"family": "client", "key": "new"}]`:                                   "limits.csv, limit 1: the quota is missing",
+		`[{"family": "client", "key": "new", "quota": 1, "by": "the upstream"}]`: "the upstream has reported it",
+		`[{"family": "client", "key": "new", "qouta": 1}]`:                       "unknown field \"qouta\"",
+		`[{"family": "client", "key": "new", "quota": -1}]`:                      "limits.csv, limit 1: family client: the limit must be 1 to",
 	} {
 		f.write("limits.csv", text)
 		run(console.ExitUsage, says, "set", "--file", file)
@@ -200,6 +210,9 @@ func TestLimitsOfAFile(t *testing.T) {
 	run(console.ExitUsage, "give no others beside it", "set", "client", "acme", "4", "--file", file)
 	run(console.ExitUsage, "takes a family, a key and its quota, or --file", "set", "client", "acme")
 	run(console.ExitUsage, "is in the past", "set", "client", "acme", "4", "--until", "2020-01-01T00:00:00Z")
+	run(console.ExitUsage, "--for is empty", "set", "client", "acme", "4", "--for", "")
+	run(console.ExitUsage, "has no limit that was set", "rm", "client", "eve", "--dry-run")
+	run(console.ExitUsage, "there is no family", "rm", "youtubes", "units", "--dry-run")
 	run(console.ExitUsage, "is not a duration above 0", "set", "client", "acme", "4", "--for", "-2h")
 	listed := f.run("limits", "list", "client", "--output", "json").stdout
 	run(console.ExitDone, "removed the limit", "rm", "client", "acme")
@@ -232,7 +245,7 @@ func TestLimitsOfBudgets(t *testing.T) {
 		}
 	}
 	run(console.ExitDone, "upstream:budgets all 25.00 USD", "limits", "set", "budgets", "all", "25 USD", "--for", "7d", "--reason", "a busy week")
-	run(console.ExitDone, "budgets/all, month UTC: somebody has set a limit of 25.00 USD, which holds until", "quota")
+	run(console.ExitDone, "budgets/all, month: somebody has set a limit of 25.00 USD, which holds until", "quota")
 	run(console.ExitDone, "upstream:budgets all month UTC 0.00 USD 25.00 USD 30.00 USD granted", "limits", "set", "--file", f.path("limits.csv"), "--dry-run")
 	run(console.ExitDone, "2 limits are set", "limits", "set", "--file", f.path("limits.csv"))
 	run(console.ExitDone, "upstream:budgets user:Ann Lee 7.50 USD", "limits", "list", "budgets")

@@ -59,6 +59,11 @@ func LimitsCommand(a *session.Session) *cobra.Command {
 	}, a.CompleteFirst(familyNames))
 	var c limitChange
 	set := a.Command("set [FAMILY KEY QUOTA]", console.Takes(0, 3, "a family, a key and its quota, or --file"), func(cmd *cobra.Command, args []string) error {
+		for _, flag := range []string{"for", "until", "file"} { // as of a variable that is not set
+			if f := cmd.Flags().Lookup(flag); f.Changed && f.Value.String() == "" {
+				return console.Usage("--%s is empty", flag)
+			}
+		}
 		switch {
 		case c.file != "" && (len(args) > 0 || c.until != "" || c.duration != ""):
 			return console.Usage("--file has the limits and when they end; give no others beside it")

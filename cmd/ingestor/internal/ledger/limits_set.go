@@ -54,7 +54,7 @@ func endOf(a *session.Session, duration, until string) (at time.Time, err error)
 	case duration != "":
 		d, err := view.ParseSpan(duration)
 		if err != nil || d <= 0 {
-			return at, console.Usage("--for: %q is not a duration above 0; write it as 90m, 2h or 7d", duration)
+			return at, console.Usage("--for: %q is not a duration above 0; write it as 90m, 2h or 7d, at most 99999d", duration)
 		}
 		return a.Now().Add(d), nil
 	case until != "":
@@ -93,29 +93,50 @@ func (c *limitChange) setAll(a *session.Session, cmd *cobra.Command) error {
 
 // readLimits reads limits in CSV, or in JSON as ingestor limits list --output json writes them.
 func readLimits(name string, text []byte) (all []wantedLimit, err error) {
-	if start := bytes.TrimSpace(text); len(start) > 0 && start[0] == '[' {
-		var limits []quota.KeyLimit
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	if start := bytes.TrimSpace(text); len(start) > 0 && (start[0] == '[' || start[0] == '{') {
+		all, err = readList(name, start)
+	} else {
+		all, err = readRows(name, text)
+	}
+	if err == nil && len(all) == 0 {
+		err = fmt.Errorf("%s has no limits", name)
+	}
+	return all, err
+}
+
+func readList(name string, text []byte) (all []wantedLimit, err error) {
+	var limits []json.RawMessage
+	if err := json.Unmarshal(text, &limits); err != nil {
+		return nil, fmt.Errorf("%s: %w; write one list, as ingestor limits list --output json does", name, err)
+	}
+	for i, text := range limits {
+		at := fmt.Sprintf("%s, limit %d", name, i+1)
+		var one struct {
+			quota.KeyLimit
+			Quota *int64     `json:"quota"`
+			Until *time.Time `json:"until"`
+		}
 		d := json.NewDecoder(bytes.NewReader(text))
 		d.DisallowUnknownFields()
-		if err := d.Decode(&limits); err != nil {
-			return nil, fmt.Errorf("%s: %w; write a list, as ingestor limits list --output json does", name, err)
+		err := d.Decode(&one)
+		switch {
+		case err != nil:
+		case one.Quota == nil:
+			err = errors.New("the quota is missing; 0 removes the limit")
+		case one.By == quota.ByUpstream:
+			err = errors.New("the upstream has reported it; leave it out")
+		case one.Until != nil && one.Until.IsZero():
+			err = errors.New("until has passed")
 		}
-		for i, k := range limits {
-			all = append(all, wantedLimit{k, fmt.Sprintf("%s, limit %d", name, i+1)})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", at, err)
 		}
-	} else if all, err = readRows(name, text); err != nil {
-		return nil, err
-	}
-	seen := make(map[[2]string]string)
-	for _, k := range all {
-		of := [2]string{k.Family, k.Key}
-		if before := seen[of]; before != "" {
-			return nil, fmt.Errorf("%s: %s %s is at %s already", k.at, console.Plain(k.Family), console.Plain(k.Key), before)
+		k := wantedLimit{quota.KeyLimit{Family: one.Family, Key: one.Key, Quota: *one.Quota, Reason: one.Reason}, at}
+		if one.Until != nil {
+			k.Until = *one.Until
 		}
-		seen[of] = k.at
-	}
-	if len(all) == 0 {
-		return nil, fmt.Errorf("%s has no limits", name)
+		all = append(all, k)
 	}
 	return all, nil
 }
@@ -146,16 +167,16 @@ func amountOf(family string, units int64) string {
 
 // readRows reads limits in CSV. Its first line names the columns.
 func readRows(name string, text []byte) (all []wantedLimit, err error) {
-	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(text, []byte("\ufeff"))))
+	r := csv.NewReader(bytes.NewReader(text))
 	r.TrimLeadingSpace = true
 	columns, err := r.Read()
 	if errors.Is(err, io.EOF) {
 		return nil, nil
 	}
 	known := []string{"family", "key", "quota", "until", "reason"}
-	for _, column := range columns {
-		if !slices.Contains(known, column) {
-			return nil, fmt.Errorf("%s:1: there is no column %q; the first line names columns of %s", name, column, strings.Join(known, ","))
+	for i, column := range columns { // a cell may be a secret, if the first line is no header
+		if columns[i] = strings.TrimSpace(column); !slices.Contains(known, columns[i]) || slices.Contains(columns[:i], columns[i]) {
+			return nil, fmt.Errorf("%s:1: column %d has no name, or another one's; the first line names columns of %s, each once", name, i+1, strings.Join(known, ","))
 		}
 	}
 	for _, needed := range known[:3] {
@@ -172,6 +193,7 @@ func readRows(name string, text []byte) (all []wantedLimit, err error) {
 		k, amount := wantedLimit{at: fmt.Sprintf("%s:%d", name, line)}, ""
 		for i, text := range row {
 			var bad error
+			text = strings.TrimSpace(text)
 			switch columns[i] {
 			case "family":
 				k.Family = text
@@ -183,7 +205,7 @@ func readRows(name string, text []byte) (all []wantedLimit, err error) {
 				if text == "" {
 					continue
 				}
-				if k.Until, bad = time.Parse(time.RFC3339, text); bad != nil {
+				if k.Until, bad = time.Parse(time.RFC3339, text); bad != nil || k.Until.IsZero() {
 					return nil, fmt.Errorf("%s: until: %q is not a time; write it as 2026-11-22T08:00:00Z", k.at, text)
 				}
 			case "reason":
@@ -212,29 +234,35 @@ func (c *limitChange) change(a *session.Session, cmd *cobra.Command, all []wante
 		with = a.WithLedgerToRead
 	}
 	return with(cmd, func(ctx context.Context, l *quota.Ledger) error {
-		admin := l.Admin()
+		admin, seen := l.Admin(), make(map[[2]string]string)
 		for i := range all {
 			k := &all[i]
-			k.By = by
-			checked, err := admin.CheckLimit(k.KeyLimit)
-			if err != nil {
-				return console.BadUsage(k.says(err))
+			if k.By = by; k.at == "" {
+				break // SetLimit checks it
 			}
-			k.KeyLimit = checked
+			checked, err := admin.CheckLimit(k.KeyLimit)
+			if err == nil {
+				k.KeyLimit = checked
+				if before := seen[[2]string{k.Family, k.Key}]; before != "" {
+					err = fmt.Errorf("the same limit is at %s already", before)
+				}
+				seen[[2]string{k.Family, k.Key}] = k.at
+			}
+			if err != nil {
+				return console.Usage("%w", k.says(err))
+			}
 		}
 		if c.dry {
 			return tryLimits(ctx, a, admin, all)
 		}
 		done := make([]quota.KeyLimit, 0, len(all))
 		for _, k := range all {
-			if k.at != "" && k.Quota == 0 {
-				if was, err := admin.KeyLimit(ctx, k.Family, k.Key); err == nil && (was == nil || was.Quota == 0) {
-					continue // nothing is set that a file could remove
-				}
+			if k.removesNothing(ctx, admin) {
+				continue
 			}
 			set, err := admin.SetLimit(ctx, k.KeyLimit)
 			if err != nil && len(all) > 1 {
-				err = fmt.Errorf("%w\n%d of %d limits are set; to set the others, type the same command again", err, len(done), len(all))
+				err = fmt.Errorf("%w\n%d of %d limits are set; to set the others, give it the same limits again", err, len(done), len(all))
 			}
 			if err != nil {
 				return console.BadUsage(k.says(err))
@@ -254,6 +282,15 @@ func (c *limitChange) change(a *session.Session, cmd *cobra.Command, all []wante
 	})
 }
 
+// removesNothing reports whether a file would remove a limit that nobody has set.
+func (k *wantedLimit) removesNothing(ctx context.Context, admin quota.Admin) bool {
+	if k.at == "" || k.Quota > 0 {
+		return false
+	}
+	was, err := admin.KeyLimit(ctx, k.Family, k.Key)
+	return err == nil && (was == nil || was.Quota == 0)
+}
+
 // says returns an error with the place of its limit.
 func (k *wantedLimit) says(err error) error {
 	if k.at == "" {
@@ -266,6 +303,9 @@ func (k *wantedLimit) says(err error) error {
 func tryLimits(ctx context.Context, a *session.Session, admin quota.Admin, all []wantedLimit) error {
 	trials, refused := make([]quota.LimitTrial, 0, len(all)), 0
 	for _, k := range all {
+		if k.removesNothing(ctx, admin) {
+			continue
+		}
 		t, err := admin.TryLimit(ctx, k.KeyLimit)
 		if err != nil {
 			return console.BadUsage(k.says(err))

@@ -86,7 +86,7 @@ func readField(name string, value []byte, into any) error {
 		return nil
 	}
 	err := json.Unmarshal(value, into)
-	if _, is := into.(*time.Time); is && err != nil {
+	if _, is := into.(**time.Time); is && err != nil {
 		return fmt.Errorf("%s must be a time, as \"2026-11-22T08:00:00Z\"", name)
 	}
 	var typed *json.UnmarshalTypeError

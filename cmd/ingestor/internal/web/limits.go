@@ -128,9 +128,15 @@ func (s *Server) keyLimit(r *http.Request) (any, error) {
 func (s *Server) setLimit(r *http.Request) (any, error) {
 	var units *int64
 	var dry bool
+	var until *time.Time
 	k := keyLimitOf(r)
-	if err := readObject(r, field{"quota", &units}, field{"reason", &k.Reason}, field{"until", &k.Until}, field{"dry_run", &dry}); err != nil {
+	if err := readObject(r, field{"quota", &units}, field{"reason", &k.Reason}, field{"until", &until}, field{"dry_run", &dry}); err != nil {
 		return nil, err
+	}
+	if until != nil {
+		if k.Until = *until; until.IsZero() {
+			return nil, problem.BadInput("until has passed")
+		}
 	}
 	if units == nil || *units < 1 {
 		return nil, problem.BadInput("send the quota of the key, 1 or more, as in {\"quota\": 6000}; to remove the limit, send DELETE")
