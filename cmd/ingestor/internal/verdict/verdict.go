@@ -124,6 +124,8 @@ func (s *State) judgeRuns(all []chance) Verdict {
 			v.More = append(v.More, s.Lost(), s.remedy())
 		}
 		return v
+	case s.locked() != nil:
+		return Verdict{Level: bad, Word: "Stopped", Says: Say("No run can do its work"), More: s.locked(), about: next}
 	case next.lost || s.Stuck != nil:
 		v := s.unknown(next)
 		if gone := s.silence(); gone != nil {
