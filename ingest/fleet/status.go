@@ -112,11 +112,11 @@ func (s *Status) Alive() (n int, leader bool, skew time.Duration) {
 // Idle says why none of the daemons that are alive works, or nothing if one does or none is alive.
 func (s *Status) Idle() (why string) {
 	for i := range s.Daemons {
-		if d := &s.Daemons[i]; d.Alive() {
-			if d.State == Running || d.State == stopping {
-				return ""
-			}
+		switch d := &s.Daemons[i]; {
+		case d.Idle():
 			why = d.State
+		case d.Alive():
+			return ""
 		}
 	}
 	return why
@@ -158,7 +158,7 @@ func (s *Status) Judge() {
 		switch {
 		case !d.Alive():
 			silent = append(silent, fmt.Sprintf("%s for %s", d.ID, d.Silent.Truncate(time.Second)))
-		case d.State != Running && d.State != stopping:
+		case d.Idle():
 			find(s.Idle() != "", "%s does no work: %s", d.ID, d.State)
 		}
 	}

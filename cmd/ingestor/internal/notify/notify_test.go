@@ -24,6 +24,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/ingest/fleet"
 	"github.com/headroom-quota/headroom/ingest/youtube/youtubetest"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/memstore"
@@ -299,6 +300,21 @@ func TestAProcessThatAsksLaterBeginsNothingAnew(t *testing.T) {
 	w.doubt(map[string]bool{"ledger/b": true}, facts)
 	if !facts[0].Lasts || facts[1].Lasts {
 		t.Errorf("%+v", facts)
+	}
+}
+
+// TestADaemonThatDoesNoWorkIsTold: those of a fleet may be alive and do nothing, such as with a wrong clock.
+func TestADaemonThatDoesNoWorkIsTold(t *testing.T) {
+	t.Parallel()
+	wrong := "its clock is 5m0s ahead of the database's; set it, with NTP"
+	is := &verdict.State{Now: noon, Book: &quota.Book{}, Fleet: &fleet.Status{Daemons: []fleet.Daemon{{ID: "oslo", State: fleet.Running}, {ID: "bonn", State: wrong}}}}
+	f := find(is, nil, nil)
+	if len(f.facts) != 1 || f.facts[0].Kind != Daemon || f.facts[0].Text != "The daemon bonn does no work: "+wrong {
+		t.Errorf("it is told of %+v", f.facts)
+	}
+	is.Fleet.Daemons[1].State = fleet.Running
+	if f = find(is, nil, nil); len(f.facts) != 0 || !f.knows("daemon/bonn") {
+		t.Errorf("when its clock is right, it is told of %+v", f.facts)
 	}
 }
 
