@@ -42,8 +42,9 @@
 //	resumable steps    River keeps the position in its job. That of work outlives its jobs: it is the
 //	                   cursor of the catalog, which a single machine has, too
 //	pauses of queues   River forgets that of a queue that nobody works for a day
-//	ends of snoozes    River tells nobody when a short one ends, and a daemon that polls every 10 s
-//	                   would find it late
+//	polls              River asks for each queue, so the load grows with daemons times jobs. A daemon
+//	                   asks for all of them at once, every 5 s, for work of which nobody told: River
+//	                   tells nobody when a short snooze ends
 //
 // River deletes finished jobs after a day. Nothing depends on them: the rows of this package
 // say what was done.

@@ -264,7 +264,7 @@ func (b *Board) CheckQueue(ctx context.Context) error {
 }
 
 // ErrDeaf says that LISTEN does not work, because each transaction may have another connection of the server.
-var ErrDeaf = errors.New("its connections change with each transaction, so no daemon would hear of new work, and begin it up to 10 s late")
+var ErrDeaf = errors.New("its connections change with each transaction, so no daemon would hear of new work, and begin it up to a minute late")
 
 // CheckListen returns [ErrDeaf] if daemons must poll. Two connections find out: while one has a transaction
 // open, the other one's process of the server must stay what it was, and be its own.
