@@ -23,6 +23,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/ledger"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/metrics"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/notify"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/testing/lifetest"
@@ -41,10 +42,12 @@ type voices struct {
 	of       *quota.Ledger // that of the server
 	settings *settings.Settings
 	said     map[string]string // every line of text that was said, and by whom
+	watcher  *notify.Watcher
+	told     map[string]string // what a person was told of and is not over, by the id of its event
 }
 
 func newVoices(t *testing.T, seed uint64, kind lifetest.Kind) *voices {
-	v := &voices{Life: lifetest.New(t, seed, kind), said: map[string]string{}}
+	v := &voices{Life: lifetest.New(t, seed, kind), said: map[string]string{}, told: map[string]string{}}
 	write := func(name, text string) { v.Must(os.WriteFile(v.Path(name), []byte(text), 0o600)) }
 	write("costs.yaml", lifetest.Book)
 	write("key", "a-key-of-the-tests\n")
@@ -67,7 +70,28 @@ func newVoices(t *testing.T, seed uint64, kind lifetest.Kind) *voices {
 	front := httptest.NewServer(v.server)
 	t.Cleanup(front.Close)
 	v.at = front.URL
+	person := httptest.NewServer(http.HandlerFunc(v.hear))
+	t.Cleanup(person.Close)
+	v.watcher = notify.New(v.Shelf, func() notify.Inputs {
+		src := v.Sources()
+		return notify.Inputs{Targets: map[string]notify.Target{"a person": {Webhook: person.URL}}, Sources: &src, Facts: s.Facts(v.Clock)}
+	}, &notify.Options{Clock: v.Clock, Log: log})
 	return v
+}
+
+// hear is a person who is told.
+func (v *voices) hear(_ http.ResponseWriter, r *http.Request) {
+	var is struct{ Data struct{ Items []notify.Item } }
+	if err := json.NewDecoder(r.Body).Decode(&is); err != nil {
+		v.Error(err)
+	}
+	for _, i := range is.Data.Items {
+		if v.said[i.Text] = "a notice"; i.Ended.IsZero() {
+			v.told[i.ID] = i.Text
+		} else {
+			delete(v.told, i.ID)
+		}
+	}
 }
 
 func or(a, b string) string {
@@ -273,6 +297,12 @@ func (v *voices) agree() {
 	}
 	if v.Kind == lifetest.Fleet && v.Shelf.Is() == lifetest.Well {
 		v.sameFindings()
+	}
+	for range 2 { // of some it tells when it has seen them twice
+		v.watcher.Look(v.Context())
+	}
+	if len(v.told) == 0 && first.level == "bad" {
+		v.Errorf("the first page says %s: %s, and nobody was told of anything", first.word, first.says)
 	}
 }
 

@@ -56,6 +56,9 @@ const Alive = 15 * time.Second
 // Alive reports whether the daemon was seen a moment ago.
 func (d *Daemon) Alive() bool { return d.Silent < Alive }
 
+// Idle reports whether the daemon is alive and does no work. Its state says why.
+func (d *Daemon) Idle() bool { return d.Alive() && d.State != Running && d.State != stopping }
+
 // Daemons returns the daemons that were seen in the last day and did not end by themselves,
 // the oldest first.
 func (b *Board) Daemons(ctx context.Context) (all []Daemon, err error) {

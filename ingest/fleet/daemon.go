@@ -144,20 +144,21 @@ func (f *Fleet) awaitClock(ctx context.Context, off string) {
 }
 
 // takeOver lets work go on whose daemon is gone. If that daemon comes back, the fence refuses what it saves.
-// A daemon that does not reach the database cannot tell which others are gone.
+// A daemon that does not reach the database cannot tell which others are gone. It also announces work of which
+// nobody told, in one statement for all queues: River asks for each of them.
 func (f *Fleet) takeOver(ctx context.Context) error {
-	if !f.heardFor(f.o.Timing.Gone) || f.stopping().Err() != nil {
+	if f.stopping().Err() != nil {
 		return nil
 	}
 	jobs, _ := f.inForce()
-	queues := []string{}
+	queues, every := []string{}, []string{}
 	for _, j := range jobs {
-		if !j.Kind.Runs() {
+		if every = append(every, queue(j)); !j.Kind.Runs() {
 			queues = append(queues, queue(j))
 		}
 	}
 	type work struct{ Job, Work, From string }
-	all, err := collect(ctx, f.pool, pgx.RowToStructByPos[work], sql("work_free"), queues, f.o.Timing.Gone)
+	all, err := collect(ctx, f.pool, pgx.RowToStructByPos[work], sql("work_free"), queues, f.o.Timing.Gone, f.heardFor(f.o.Timing.Gone), every)
 	for _, w := range all {
 		f.log.Warn("a daemon is gone; its work goes on here or elsewhere", "job", w.Job, "work", w.Work, "daemon", w.From)
 	}

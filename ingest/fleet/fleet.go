@@ -76,7 +76,7 @@ type Timing struct {
 	Rescue time.Duration // when a running job counts as lost: a minute after its slice
 	Beat   time.Duration // between two signs of life: 3s
 	Mend   time.Duration // between two looks for blocks that were lifted, and for lost work: 15s
-	Poll   time.Duration // between two looks for work of which nobody told: 10s
+	Poll   time.Duration // between two looks by River for work of which nobody told: 60s
 	// Gone is after which silence a daemon counts as gone, and others go on with its work: 20s.
 	// Programs go on after Rescue, because nothing keeps two of them apart.
 	Gone time.Duration
@@ -190,7 +190,7 @@ func New(c *pgcatalog.Catalog, k *Clock, r *ingest.Runner, jobs []*ingest.Job, o
 	t.Beat = cmp.Or(t.Beat, 3*time.Second)
 	t.Mend = cmp.Or(t.Mend, 15*time.Second)
 	t.Gone = cmp.Or(t.Gone, 20*time.Second)
-	t.Poll = cmp.Or(t.Poll, 10*time.Second)
+	t.Poll = cmp.Or(t.Poll, time.Minute)
 	if o.PollOnly {
 		t.Poll = min(t.Poll, time.Second) // inserted work is not announced
 	}

@@ -9,11 +9,12 @@ import (
 	"github.com/headroom-quota/headroom/ingest/fleet"
 )
 
-// TestIdleLoad: six daemons with five jobs that have nothing to do ask the database little.
+// TestIdleLoad: six daemons with twenty jobs that have nothing to do ask the database little. River asks for each
+// queue again and again, so it must do that seldom.
 func TestIdleLoad(t *testing.T) {
 	t.Parallel()
 	jobs := map[string]ingest.Job{}
-	for i := range 5 {
+	for i := range 20 {
 		jobs[fmt.Sprint("charts_", i)] = ingest.Job{Kind: ingest.Trending, Cron: "0 0 1 1 *", Regions: []string{"US"}, Pages: 1}
 	}
 	r := newRig(t, 100, jobs)

@@ -112,11 +112,11 @@ func (s *Status) Alive() (n int, leader bool, skew time.Duration) {
 // Idle says why none of the daemons that are alive works, or nothing if one does or none is alive.
 func (s *Status) Idle() (why string) {
 	for i := range s.Daemons {
-		if d := &s.Daemons[i]; d.Alive() {
-			if d.State == Running || d.State == stopping {
-				return ""
-			}
+		switch d := &s.Daemons[i]; {
+		case d.Idle():
 			why = d.State
+		case d.Alive():
+			return ""
 		}
 	}
 	return why
@@ -158,7 +158,7 @@ func (s *Status) Judge() {
 		switch {
 		case !d.Alive():
 			silent = append(silent, fmt.Sprintf("%s for %s", d.ID, d.Silent.Truncate(time.Second)))
-		case d.State != Running && d.State != stopping:
+		case d.Idle():
 			find(s.Idle() != "", "%s does no work: %s", d.ID, d.State)
 		}
 	}
@@ -264,7 +264,7 @@ func (b *Board) CheckQueue(ctx context.Context) error {
 }
 
 // ErrDeaf says that LISTEN does not work, because each transaction may have another connection of the server.
-var ErrDeaf = errors.New("its connections change with each transaction, so no daemon would hear of new work, and begin it up to 10 s late")
+var ErrDeaf = errors.New("its connections change with each transaction, so no daemon would hear of new work, and begin it up to a minute late")
 
 // CheckListen returns [ErrDeaf] if daemons must poll. Two connections find out: while one has a transaction
 // open, the other one's process of the server must stay what it was, and be its own.

@@ -140,6 +140,31 @@ func TestALockIsNamed(t *testing.T) {
 		return len(locks) == 1 && locks[0].Table == "" && strings.Contains(locks[0].Query, "forgotten") && strings.HasPrefix(locks[0].String(), "Rows that daemons need have been locked for ")
 	})
 	r.must(forgot.Rollback(t.Context()))
+
+	// One of ours that waits, and has locked a row, is not named: to end it would not help.
+	lock, err = r.catalog().Pool().Begin(t.Context())
+	r.must(err)
+	_, err = lock.Exec(t.Context(), "LOCK TABLE headroom_fleet.river_job")
+	r.must(err)
+	waits, err = r.catalog().Pool().Begin(t.Context())
+	r.must(err)
+	_, err = waits.Exec(t.Context(), change)
+	r.must(err)
+	go func() {
+		_, err := waits.Exec(context.Background(), "SELECT count(*) FROM headroom_fleet.river_job")
+		waited <- errors.Join(err, waits.Rollback(context.Background()))
+	}()
+	go func() { _, _ = c.Pool().Exec(needs, change) }()
+	r.eventually("two wait", func() bool {
+		return r.number(c, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query_start < clock_timestamp() - interval '1 s'") == 2
+	})
+	locks, err := board.Locks(t.Context())
+	r.must(err)
+	if len(locks) != 1 || locks[0].Table != "headroom_fleet.river_job" || !strings.HasPrefix(locks[0].Query, "LOCK TABLE") {
+		t.Errorf("the locks are %+v", locks)
+	}
+	r.must(lock.Rollback(t.Context()))
+	r.must(<-waited)
 }
 
 // TestAFullDiskIsSaid: beats still find room in the database, and no run does.

@@ -65,7 +65,7 @@ func (k *Kind) remedy(code int) string {
 	case sqlite3.SQLITE_FULL:
 		return "the disk is full; " + k.Full
 	case sqlite3.SQLITE_READONLY:
-		return "it cannot be written; give this user the right to write the file and its directory"
+		return "it cannot be written; give this user the right to write the file and its directory, or mount its file system for writing"
 	case sqlite3.SQLITE_CANTOPEN:
 		return "it cannot be opened; give this user the right to read and write the file and its directory"
 	case sqlite3.SQLITE_NOTADB:

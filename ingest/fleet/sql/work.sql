@@ -133,16 +133,21 @@ UPDATE headroom_catalog.cursors SET resume_at = (extract(epoch FROM clock_timest
 WHERE job = $1::text AND resume_at > (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
 
 -- work_free makes work available whose daemon has not been seen for long, notes that, and returns it with
--- that daemon. The daemon may only be cut off, and its job still runs: see fence. Args: queues, how long.
+-- that daemon. The daemon may only be cut off, and its job still runs: see fence. It also announces work of which nobody
+-- told when it was due. Args: queues, how long, whether this daemon knows who is gone, all queues.
 WITH freed AS (
 	UPDATE headroom_fleet.river_job j SET state = 'available', scheduled_at = clock_timestamp()
-	WHERE j.state = 'running' AND j.queue = ANY ($1::text[]) AND j.attempted_at < clock_timestamp() - $2::interval AND NOT EXISTS (
+	WHERE $3::boolean AND j.state = 'running' AND j.queue = ANY ($1::text[]) AND j.attempted_at < clock_timestamp() - $2::interval AND NOT EXISTS (
 		SELECT 1 FROM headroom_fleet.daemons d WHERE d.id = j.attempted_by[array_length(j.attempted_by, 1)] AND d.seen_at > clock_timestamp() - $2::interval)
 	RETURNING j.id, j.queue, j.args, j.attempted_by
 ), taken AS (
 	UPDATE headroom_fleet.works w SET taken_from = f.attempted_by[array_length(f.attempted_by, 1)], taken_at = clock_timestamp(), held_by = '', held_since = NULL
 	FROM freed f WHERE w.account = f.args->>'account' AND w.job = f.args->>'job' AND w.work = f.args->>'work' AND w.river_job = f.id
 ), told AS (
-	SELECT pg_notify('headroom_fleet.river_insert', json_build_object('queue', queue)::text) FROM (SELECT DISTINCT queue FROM freed) AS queues
+	SELECT pg_notify('headroom_fleet.river_insert', json_build_object('queue', queue)::text) FROM (
+		SELECT queue FROM freed
+		UNION SELECT q FROM unnest($4::text[]) AS q
+		WHERE EXISTS (SELECT 1 FROM headroom_fleet.river_job WHERE state = 'available' AND queue = q AND scheduled_at < clock_timestamp() - interval '1 s')
+	) AS queues (queue)
 )
 SELECT args->>'job', args->>'work', attempted_by[array_length(attempted_by, 1)] FROM freed, (SELECT count(*) FROM told) AS all_told;

@@ -206,7 +206,7 @@ type fleetJob struct {
 	Paused  bool   `json:"paused"`
 	Units   int    `json:"retried_units"`
 
-	did string // in place of what the command says
+	did string // in place of what the command says: a format of the job, and of the flags of a command
 }
 
 // fleetJobs returns the jobs of the fleet with a name, or all of them: those of the settings,
@@ -260,11 +260,11 @@ func changeFleet(a *session.Session, cmd *cobra.Command, args []string, did stri
 		return a.Print(jobs, func(s *console.Sheet) {
 			for _, j := range jobs {
 				if text := cmp.Or(j.did, did); text != "" {
-					s.Line(text, j.Job)
+					s.Line(text, j.Job, a.Loaded.Typed())
 				} else {
 					s.Line("%s: %d deferred units of work resume now.", j.Job, j.Units)
 					if j.Paused {
-						s.Line("The job is paused. To resume it: ingestor fleet resume %s", j.Job)
+						s.Line("The job is paused. To resume it: ingestor fleet resume %s%s", j.Job, a.Loaded.Typed())
 					}
 				}
 			}
@@ -273,11 +273,11 @@ func changeFleet(a *session.Session, cmd *cobra.Command, args []string, did stri
 }
 
 func fleetPauseCommand(a *session.Session) *cobra.Command {
-	return fleetJobCommand(a, "pause JOB", "%s is paused on all machines. To resume it: ingestor fleet resume %[1]s", true, (*fleet.Board).Pause)
+	return fleetJobCommand(a, "pause JOB", "%[1]s is paused on all machines. To resume it: ingestor fleet resume %[1]s%[2]s", true, (*fleet.Board).Pause)
 }
 
 func fleetResumeCommand(a *session.Session) *cobra.Command {
-	return fleetJobCommand(a, "resume JOB", "%s is no longer paused. Its work begins within seconds.", false, (*fleet.Board).Resume)
+	return fleetJobCommand(a, "resume JOB", "%[1]s is no longer paused. Its work begins within seconds.", false, (*fleet.Board).Resume)
 }
 
 // fleetJobCommand makes a command that pauses or resumes a job, and says so when it is done.
@@ -285,7 +285,7 @@ func fleetJobCommand(a *session.Session, use, done string, paused bool, change f
 	return a.Command(use, console.Takes(1, 1, "one job"), func(cmd *cobra.Command, args []string) error {
 		return changeFleet(a, cmd, args, done, func(ctx context.Context, b *fleet.Board, j *fleetJob) error {
 			if !paused && !j.Paused {
-				j.did = "%s was not paused."
+				j.did = "%[1]s was not paused."
 			}
 			j.Paused = paused
 			return change(b, ctx, j.Account, j.Job)
@@ -295,7 +295,7 @@ func fleetJobCommand(a *session.Session, use, done string, paused bool, change f
 
 func fleetDropCommand(a *session.Session) *cobra.Command {
 	return a.Command("drop JOB", console.Takes(1, 1, "one job"), func(cmd *cobra.Command, args []string) error {
-		return changeFleet(a, cmd, args, "Dropped the work of %s.", func(ctx context.Context, b *fleet.Board, j *fleetJob) (err error) {
+		return changeFleet(a, cmd, args, "Dropped the work of %[1]s.", func(ctx context.Context, b *fleet.Board, j *fleetJob) (err error) {
 			_, err = b.Drop(ctx, j.Account, j.Job)
 			if held, ok := errors.AsType[*fleet.HeldError](err); ok {
 				return console.Config(fmt.Errorf("%w\nRemove it there, and reload or restart the daemon", held))

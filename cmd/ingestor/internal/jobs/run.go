@@ -81,7 +81,7 @@ func (w *works) run(ctx context.Context, j *ingest.Job, why ingest.Occasion) (*i
 	if w.fleet != nil {
 		rep, err := w.fleet.Once(ctx, j, why)
 		if errors.Is(err, fleet.ErrPaused) {
-			err = fmt.Errorf("%w\nTo resume it: ingestor fleet resume %s", err, j.Name)
+			err = fmt.Errorf("%w\nTo resume it: ingestor fleet resume %s%s", err, j.Name, w.settings.Typed())
 		}
 		return rep, err
 	}

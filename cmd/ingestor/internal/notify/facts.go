@@ -193,8 +193,11 @@ func (f *found) fleet(is *verdict.State) {
 		f.known["lock/"], f.known["daemon/"] = true, true
 		locks = is.Fleet.Locks
 		for i := range is.Fleet.Daemons {
-			if d := &is.Fleet.Daemons[i]; !d.Alive() {
+			switch d := &is.Fleet.Daemons[i]; {
+			case !d.Alive():
 				f.add(Daemon, 0, "daemon/"+d.ID, "The daemon %s has been silent since %s. Look whether its machine is up: ingestor fleet%s", d.ID, moment(d.SeenAt), is.Typed)
+			case d.Idle():
+				f.add(Daemon, 0, "daemon/"+d.ID, "The daemon %s does no work: %s", d.ID, d.State)
 			}
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/ingest/fleet"
 	"github.com/headroom-quota/headroom/ingest/youtube/youtubetest"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/memstore"
@@ -197,7 +199,7 @@ func (l *lossy) SetSlate(ctx context.Context, name, text string, version int64) 
 		return false, errors.New("killed")
 	}
 	written, err := l.Catalog.SetSlate(ctx, name, text, version)
-	l.dead = true
+	l.dead = name == "notices"
 	return written, err
 }
 
@@ -299,6 +301,71 @@ func TestAProcessThatAsksLaterBeginsNothingAnew(t *testing.T) {
 	w.doubt(map[string]bool{"ledger/b": true}, facts)
 	if !facts[0].Lasts || facts[1].Lasts {
 		t.Errorf("%+v", facts)
+	}
+}
+
+// reads counts how often the runs of a catalog are read.
+type reads struct {
+	*catalog.Catalog
+	n atomic.Int64
+}
+
+func (r *reads) Runs(ctx context.Context, q catalog.RunsQuery) ([]catalog.RunRecord, error) {
+	r.n.Add(1)
+	return r.Catalog.Runs(ctx, q)
+}
+
+// TestOneLooksForAll: what all would find is read by one process, and by another when that one has ended.
+func TestOneLooksForAll(t *testing.T) {
+	to := newReceiver(t)
+	r := newRig(t, map[string]Target{"ops": {Webhook: to.URL}})
+	counted := &reads{Catalog: r.catalog}
+	r.inputs.Sources.Catalog = counted
+	first, second := r.watcher(r.catalog), r.watcher(r.catalog)
+	look := func(w *Watcher) bool {
+		before := counted.n.Load()
+		w.Look(t.Context())
+		r.clock.Advance(5 * time.Second)
+		return counted.n.Load() > before
+	}
+	for range 20 {
+		if !look(first) || look(second) {
+			t.Fatal("it is not always the first one that looks")
+		}
+		r.clock.Advance(5 * time.Second)
+	}
+	if err := r.run(t.Context(), catalog.Failed); err != nil {
+		t.Fatal(err)
+	}
+	if look(first); to.told(t) != 1 {
+		t.Fatal("a run failed, and nobody was told")
+	}
+	look(second)
+	if err := r.run(t.Context(), catalog.Done); err != nil {
+		t.Fatal(err)
+	}
+	for n := 0; !look(second); n++ {
+		if n == 10 {
+			t.Fatal("nobody looks when the first one has ended")
+		}
+	}
+	if n := to.told(t); n != 2 {
+		t.Errorf("%d things were told", n)
+	}
+}
+
+// TestADaemonThatDoesNoWorkIsTold: those of a fleet may be alive and do nothing, such as with a wrong clock.
+func TestADaemonThatDoesNoWorkIsTold(t *testing.T) {
+	t.Parallel()
+	wrong := "its clock is 5m0s ahead of the database's; set it, with NTP"
+	is := &verdict.State{Now: noon, Book: &quota.Book{}, Fleet: &fleet.Status{Daemons: []fleet.Daemon{{ID: "oslo", State: fleet.Running}, {ID: "bonn", State: wrong}}}}
+	f := find(is, nil, nil)
+	if len(f.facts) != 1 || f.facts[0].Kind != Daemon || f.facts[0].Text != "The daemon bonn does no work: "+wrong {
+		t.Errorf("it is told of %+v", f.facts)
+	}
+	is.Fleet.Daemons[1].State = fleet.Running
+	if f = find(is, nil, nil); len(f.facts) != 0 || !f.knows("daemon/bonn") {
+		t.Errorf("when its clock is right, it is told of %+v", f.facts)
 	}
 }
 

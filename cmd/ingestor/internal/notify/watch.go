@@ -14,6 +14,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -97,7 +98,11 @@ func (w *Watcher) Look(ctx context.Context) {
 			shares = append(shares, s)
 		}
 	}
-	is := in.Facts.Read(ctx, in.Sources)
+	look := in.Facts.Read
+	if !w.leads(ctx) {
+		look = in.Facts.ReadHere
+	}
+	is := look(ctx, in.Sources)
 	if ctx.Err() != nil {
 		return
 	}
@@ -142,6 +147,30 @@ func (w *Watcher) Look(ctx context.Context) {
 		w.o.Log.Error("a message was never taken, and is given up", "target", m.Target, "events", len(m.Items)+m.More, "tries", m.Tries)
 	}
 	w.deliver(ctx, in.Targets, mine)
+}
+
+// lookout says which process looks at all that the others would find, too.
+type lookout struct {
+	By    string    `json:"by"`
+	Until time.Time `json:"until"`
+}
+
+// leads reports whether this process does. In a fleet, the others would ask the database the same all the time. When it
+// has not looked for three times the interval, another one does.
+func (w *Watcher) leads(ctx context.Context) (is bool) {
+	if w.o.Once {
+		return true
+	}
+	now, most := w.o.Clock.Now(), 3*w.o.Every
+	err := verdict.Change(ctx, w.slates, "lookout", func(text string) (string, bool) {
+		var has lookout
+		_ = json.Unmarshal([]byte(text), &has) // a text that is none says nothing
+		left := has.Until.Sub(now)
+		is = has.By == w.me || left <= 0 || left > most // the clock was set
+		written, _ := json.Marshal(lookout{w.me, now.Add(most)})
+		return string(written), is && (has.By != w.me || left <= most/2)
+	})
+	return is || err != nil
 }
 
 // confirm lets facts only last that may be gone in a moment, until they are found twice: an answer that was

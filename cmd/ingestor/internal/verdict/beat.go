@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/headroom-quota/headroom/ingest/fleet"
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 )
@@ -193,6 +194,22 @@ func (s *State) silence() []Sentence {
 		return []Sentence{Say("The daemon on ", gone.Host, " (process ", gone.PID, ") ended at ", s.Moment(gone.At), ", and no timer has run a job since"), Say(remedyDaemon)}
 	}
 	return []Sentence{Say("The daemon on ", gone.Host, " (process ", gone.PID, ") has been silent since ", s.Moment(gone.At), ". Look whether it is up", s.whyNot()), Say(remedyDaemon)}
+}
+
+// locked names the locks on whole tables, which keep each daemon of a fleet from working.
+func (s *State) locked() (all []Sentence) {
+	var locks []fleet.Lock
+	if is, some := errors.AsType[*fleet.LockedError](s.Unseen); some {
+		locks = is.Locks
+	} else if s.Fleet != nil {
+		locks = s.Fleet.Locks
+	}
+	for _, l := range locks {
+		if l.Table != "" {
+			all = append(all, Say(l.String()))
+		}
+	}
+	return all
 }
 
 // Gone returns the daemon of a catalog in a file that has ended or is silent, and whose work nobody does: no

@@ -171,7 +171,7 @@ func (s *State) Outlook(j *Job) Outlook {
 		o.Says = Say("is paused")
 	case c.at.IsZero():
 		o.Says = Say("has no schedule")
-	case s.Unread != nil, s.Unkept != nil:
+	case s.Unread != nil, s.Unkept != nil, s.locked() != nil:
 		o.Says = Say("does no work then")
 	case c.lost:
 		o.Says = Say("not known")

@@ -24,7 +24,7 @@ func (s *State) notes(v *Verdict) (all []Note) {
 	if lost := s.Lost(); s.Outage != nil && !v.tells(lost.String()) {
 		all = append(all, Note{bad, Say(lost, ". ", s.remedy()), ""})
 	}
-	all = append(all, OfFleet(s.Fleet, s.Unseen, "")...)
+	all = append(all, slices.DeleteFunc(OfFleet(s.Fleet, s.Unseen, ""), func(n Note) bool { return v.tells(n.Says.String()) })...)
 	for _, d := range s.Disks {
 		if !v.tells(d.String()) {
 			all = append(all, Note{warn, Say(d.String()), ""})

@@ -93,6 +93,9 @@ func (w *witness) holds() {
 	if v.Level == view.Good && !did && knowable { // no false green
 		w.Errorf("it said %q, and %s did no work", v.Says, name)
 	}
+	if w.Locked() && name != "" && v.Level != view.Bad {
+		w.Errorf("it said %q, and a lock keeps all daemons from working", v.Says)
+	}
 	if v.Level == view.Bad && worked { // no false red
 		w.Errorf("it said %q, and %s worked", v.Says, name)
 	}

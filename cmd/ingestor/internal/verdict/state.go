@@ -91,7 +91,16 @@ func NewReader(o *Options) *Reader {
 }
 
 // Read reads the facts. What it cannot read stays in the state as an error.
-func (r *Reader) Read(ctx context.Context, src *view.Sources) *State {
+func (r *Reader) Read(ctx context.Context, src *view.Sources) *State { return r.read(ctx, src, true) }
+
+// ReadHere reads the facts that may differ from process to process: none that the catalog or a table of the fleet has.
+func (r *Reader) ReadHere(ctx context.Context, src *view.Sources) *State {
+	return r.read(ctx, src, false)
+}
+
+var errUnasked = errors.New("nobody asked")
+
+func (r *Reader) read(ctx context.Context, src *view.Sources, all bool) *State {
 	s := &State{Now: r.Clock.Now(), MaxAge: r.MaxAge, Typed: r.Typed, Book: src.Ledger.Book()}
 	var unkept error
 	var disks []Disk
@@ -107,10 +116,12 @@ func (r *Reader) Read(ctx context.Context, src *view.Sources) *State {
 		s.Pools, err = src.Ledger.View().Usage(ctx, "", "")
 		return err
 	})
-	if src.Catalog != nil {
+	if !all {
+		s.Unread = errUnasked
+	} else if src.Catalog != nil {
 		s.Unread = r.part(ctx, s, 2, func(ctx context.Context, s *State) error { return r.readCatalog(ctx, src, s) })
 	}
-	if src.Fleet != nil {
+	if src.Fleet != nil && all {
 		s.Unseen = r.part(ctx, s, 1, func(ctx context.Context, s *State) error {
 			is, err := src.Fleet.Status(ctx)
 			if err == nil {

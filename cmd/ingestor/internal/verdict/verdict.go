@@ -124,6 +124,8 @@ func (s *State) judgeRuns(all []chance) Verdict {
 			v.More = append(v.More, s.Lost(), s.remedy())
 		}
 		return v
+	case s.locked() != nil:
+		return Verdict{Level: bad, Word: "Stopped", Says: Say("No run can do its work"), More: s.locked(), about: next}
 	case next.lost || s.Stuck != nil:
 		v := s.unknown(next)
 		if gone := s.silence(); gone != nil {
@@ -329,10 +331,13 @@ func (s *State) noCatalog() []Sentence {
 	if how := moved(cmp.Or(s.Unread, s.Unkept)); how != "" {
 		return []Sentence{Say("The catalog's file ", how), startAgain}
 	}
-	if s.Unread != nil {
-		return []Sentence{Say("The catalog cannot be read, so runs and regions are missing"), Say("To look for damage: ingestor doctor")}
+	switch {
+	case s.Unread == nil:
+		return []Sentence{Say("The catalog can be read, but not written", s.whyNot()), Say("To see what is wrong: ingestor check")}
+	case s.Unseen != nil: // it is in a database
+		return []Sentence{Say("The catalog cannot be read, so runs and regions are missing"), Say("To see what is wrong: ingestor check")}
 	}
-	return []Sentence{Say("The catalog can be read, but not written", s.whyNot()), Say("To see what is wrong: ingestor check")}
+	return []Sentence{Say("The catalog cannot be read, so runs and regions are missing"), Say("To look for damage: ingestor doctor")}
 }
 
 // unknown returns the verdict while the pools are not known, or cannot be charged.

@@ -81,8 +81,9 @@ type Life struct {
 	seen     time.Time         // when the daemon of a fleet was
 	ended    bool              // whether it ended by itself
 	pauses   []fleet.Pause
-	died     time.Time // when the timer was
-	shifted  bool      // whether the clock was set
+	locks    []fleet.Lock // that keep the daemon of a fleet from working
+	died     time.Time    // when the timer was
+	shifted  bool         // whether the clock was set
 	begun    time.Time
 }
 
@@ -189,7 +190,7 @@ type board struct{ *Life }
 // Status implements [view.Fleet].
 func (b board) Status(ctx context.Context) (s fleet.Status, err error) {
 	if s.Daemons, err = b.Daemons(ctx); err == nil {
-		s.Pauses = slices.Clone(b.pauses)
+		s.Pauses, s.Locks = slices.Clone(b.pauses), slices.Clone(b.locks)
 		s.Judge()
 	}
 	return s, err
@@ -205,7 +206,7 @@ func (b board) Daemons(ctx context.Context) ([]fleet.Daemon, error) {
 }
 
 // Locks implements [view.Fleet].
-func (b board) Locks(ctx context.Context) ([]fleet.Lock, error) { return nil, b.Shelf.read(ctx) }
+func (b board) Locks(ctx context.Context) ([]fleet.Lock, error) { return b.locks, b.Shelf.read(ctx) }
 
 // Paused reports whether a person paused a job.
 func (l *Life) Paused(job string) bool {
@@ -229,7 +230,7 @@ func (l *Life) Pass(d time.Duration) { l.PassTo(l.Clock.Now().Add(d)) }
 
 // PassTo is [Life.Pass] until a time.
 func (l *Life) PassTo(until time.Time) {
-	for l.Alive && !l.Hung() && l.Clock.Now().Before(until) {
+	for l.Alive && !l.Hung() && len(l.locks) == 0 && l.Clock.Now().Before(until) {
 		if l.Kind == Timer {
 			l.tick(until)
 			continue
@@ -349,13 +350,16 @@ func (l *Life) Heal() {
 	l.Store.Set(Well)
 	l.Shelf.Set(Well)
 	l.sim.Heal()
-	l.upstream, l.pauses, l.Alive = "", nil, true
+	l.upstream, l.pauses, l.locks, l.Alive = "", nil, nil, true
 	l.Restart()
 	_, err := l.Ledger.Admin().Adjust(l.Context(), Units, 1, "what the console says")
 	l.Must(err)
 	l.Must(l.Ledger.Admin().Unblock(l.Context(), Units))
 	l.Beat()
 }
+
+// Locked reports whether a lock keeps the daemon of a fleet from working.
+func (l *Life) Locked() bool { return len(l.locks) > 0 }
 
 // Shifted reports whether the clock was set.
 func (l *Life) Shifted() bool { return l.shifted }

@@ -126,6 +126,18 @@ var moves = []move{
 		l.pauses = nil
 		return "", some
 	}},
+	{"a table of the fleet is locked", 2, func(l *Life) (string, bool) {
+		if l.Kind != Fleet {
+			return "", false
+		}
+		l.locks = []fleet.Lock{{Table: "headroom_fleet.river_job", PID: 4711, User: "anna", Program: "psql", Query: "LOCK TABLE headroom_fleet.river_job"}}
+		return "", true
+	}},
+	{"no table is locked", 6, func(l *Life) (string, bool) {
+		some := len(l.locks) > 0
+		l.locks = nil
+		return "", some
+	}},
 	{"the clock is set forward", 1, func(l *Life) (string, bool) { return l.shift(1) }},
 	{"the clock is set back", 1, func(l *Life) (string, bool) { return l.shift(-1) }},
 	{"time passes", 3, func(l *Life) (string, bool) {
