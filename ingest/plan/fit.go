@@ -22,6 +22,9 @@ type Remedy struct {
 	Schedules map[string]string `json:"schedules"`
 }
 
+// trialDays is how far a trial goes. A schedule repeats after a week.
+const trialDays = 7
+
 // errDeferred ends a trial.
 var errDeferred = errors.New("work is deferred")
 
@@ -65,6 +68,9 @@ func (s *scenario) try(ctx context.Context, costs *quota.Book, schedules map[str
 	}
 	if faults := config.Prepare(); len(faults) > 0 {
 		return nil, faults[0]
+	}
+	if week := midnight(s.from, s.zone, trialDays); trial.until.After(week) {
+		trial.until = week
 	}
 	trial.config, trial.options, trial.progress, trial.refused = &config, &options, func(time.Time) {}, func() {}
 	var found *Deferral

@@ -60,7 +60,7 @@ func newRig(ctx context.Context, s *scenario, costs *quota.Book, clock *quota.Si
 		return nil, err
 	}
 	r.charged = r.sim.Counts().Total()
-	metered, err := meter.New(r.ledger, &meter.Options{Base: transport{r.sim}, Keys: keys, Logger: quiet})
+	metered, err := meter.New(r.ledger, &meter.Options{Base: &transport{sim: r.sim, clock: clock}, Keys: keys, Logger: quiet})
 	if err != nil {
 		return nil, err
 	}
