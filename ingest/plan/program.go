@@ -70,9 +70,9 @@ func mainPool(u *book.Upstream) (main string) {
 func (a assumed) by(ctx context.Context, r *rig, j *ingest.Job, patience time.Duration) error {
 	end := j.Deadline(r.clock.Now(), ingest.Occasion{Deferred: true})
 	for _, pool := range a.pools {
-		part := a.units
-		for _, w := range r.ledger.Book().Upstreams[pool.Upstream].Pools[pool.Name].WindowsFor(pool.Account) {
-			part = min(part, max(w.Limit(r.class(pool.Upstream, j.Class)), 1))
+		part, u := a.units, r.ledger.Book().Upstreams[pool.Upstream]
+		for _, w := range u.Pools[pool.Name].WindowsFor(pool.Account) {
+			part = min(part, max(w.Limit(u.Classes[j.Class]), 1))
 		}
 		for left := a.units; left > 0; {
 			call := quota.Call{Upstream: pool.Upstream, Account: pool.Account, Charges: quota.Units{pool.Name: min(part, left)}, Class: j.Class, Job: j.Name}
@@ -95,11 +95,6 @@ func (a assumed) by(ctx context.Context, r *rig, j *ingest.Job, patience time.Du
 		}
 	}
 	return nil
-}
-
-// class returns a class of an upstream, or that of ordinary callers.
-func (r *rig) class(upstream, name string) book.Class {
-	return r.ledger.Book().Upstreams[upstream].Classes[name]
 }
 
 // programNotes say what a plan takes for granted of programs.

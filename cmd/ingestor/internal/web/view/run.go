@@ -50,7 +50,7 @@ func (r *runRow) why() string {
 	if r.times == 0 {
 		return Why(r.RunRecord)
 	}
-	return fmt.Sprintf("%s (so did %d runs before it, since %s)", Why(r.RunRecord), r.times, r.since.UTC().Format("2006-01-02 15:04 MST"))
+	return fmt.Sprintf("%s (as %d runs before it, since %s)", Why(r.RunRecord), r.times, r.since.UTC().Format("2006-01-02 15:04 MST"))
 }
 
 var runColumns = []column[runRow]{

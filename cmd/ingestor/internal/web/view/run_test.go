@@ -53,7 +53,7 @@ func TestRunsThatWaitShareARow(t *testing.T) {
 	}
 	shows(t, view.RunTable(all[:7]),
 		"(run#) | job~ | started | took# | state | [pages#] | units# | new# | updated# | (why~)",
-		"9 | charts | 20:00 | 0s | warn:deferred | 0 | 0 | 0 | 0 | not started: refused (so did 2 runs before it, since 2026-11-20 18:00 UTC) until 08:00",
+		"9 | charts | 20:00 | 0s | warn:deferred | 0 | 0 | 0 | 0 | not started: refused (as 2 runs before it, since 2026-11-20 18:00 UTC) until 08:00",
 		"8 | news | 20:00 | 0s | warn:deferred | 0 | 0 | 0 | 0 | not started: refused until 20:00",
 		"6 | news | 19:00 | 0s | warn:deferred | 0 | 0 | 0 | 0 | not started: refused until 20:01",
 		"4 | news | 18:00 | 0s | warn:deferred | 0 | 0 | 0 | 0 | not started: refused until 20:02",
