@@ -126,7 +126,7 @@ func (r *Runner) Opened(ctx context.Context, j *Job) func(pool string) bool {
 	return func(pool string) bool {
 		if !asked {
 			asked = true
-			for _, upstream := range j.upstreams(r.ledger.Book()) {
+			for _, upstream := range j.MayCall(r.ledger.Book()) {
 				some, _ := r.ledger.View().Usage(ctx, upstream, account(j)) // without an answer no pool is open
 				pools = append(pools, some...)
 			}

@@ -76,7 +76,8 @@ func (j *Job) checkProgram(fault func(string, error)) {
 	}
 }
 
-func (j *Job) upstreams(costs *quota.Book) []string {
+// MayCall returns the upstreams that the job may call, as the price book names them.
+func (j *Job) MayCall(costs *quota.Book) []string {
 	switch {
 	case !j.Kind.Runs():
 		return []string{j.Kind.Upstream()}

@@ -83,18 +83,21 @@ func sliding(w book.Window) bool  { return w.Span() >= day && !w.Calendar() }
 // dropWindows returns a book without some windows. A pool keeps its windows if it has no
 // other one of a day or more.
 func dropWindows(costs *quota.Book, drop func(book.Window) bool) *quota.Book {
-	b, u := *costs, *costs.Upstreams[upstream]
+	b := *costs
 	b.Upstreams = maps.Clone(b.Upstreams)
-	b.Upstreams[upstream] = &u
-	u.Pools = maps.Clone(u.Pools)
-	for name, pool := range u.Pools {
-		a := *pool
-		a.Windows = keepWindows(a.Windows, drop)
-		a.Accounts = maps.Clone(a.Accounts)
-		for account, windows := range a.Accounts {
-			a.Accounts[account] = keepWindows(windows, drop)
+	for of, was := range b.Upstreams {
+		u := *was
+		u.Pools = maps.Clone(u.Pools)
+		for name, pool := range u.Pools {
+			a := *pool
+			a.Windows = keepWindows(a.Windows, drop)
+			a.Accounts = maps.Clone(a.Accounts)
+			for account, windows := range a.Accounts {
+				a.Accounts[account] = keepWindows(windows, drop)
+			}
+			u.Pools[name] = &a
 		}
-		u.Pools[name] = &a
+		b.Upstreams[of] = &u
 	}
 	return &b
 }

@@ -39,12 +39,15 @@ type Block struct {
 // when they were spent. Without a clock it knows only when the next units come back. It
 // spreads the others over the time in which they can have been spent.
 func ReadPast(ctx context.Context, l *quota.Ledger, clock *quota.SimClock) (*Past, error) {
-	now, err := l.View().Usage(ctx, upstream, "")
+	now, err := l.View().Usage(ctx, "", "")
 	if err != nil {
 		return nil, err
 	}
 	past := &Past{}
 	for _, u := range now {
+		if u.Pool.Key != "" {
+			continue
+		}
 		if u.Blocked.After(u.Now) {
 			reason := u.Reason
 			if u.BlockedBy == quota.BlockedByPerson {
@@ -52,7 +55,10 @@ func ReadPast(ctx context.Context, l *quota.Ledger, clock *quota.SimClock) (*Pas
 			}
 			past.Blocks = append(past.Blocks, Block{u.Pool, u.Blocked, reason})
 		}
-		windows := l.Book().Upstreams[upstream].Pools[u.Pool.Name].WindowsFor(u.Pool.Account)
+		if !slices.ContainsFunc(u.Allowances, func(w quota.WindowUsage) bool { return w.Spec.Span() >= day }) {
+			continue // what was spent has soon left its windows
+		}
+		windows := l.Book().Upstreams[u.Pool.Upstream].Pools[u.Pool.Name].WindowsFor(u.Pool.Account)
 		spent, err := slidingPast(ctx, l, clock, u, windows)
 		if err != nil {
 			return nil, err
@@ -67,7 +73,7 @@ func ReadPast(ctx context.Context, l *quota.Ledger, clock *quota.SimClock) (*Pas
 func slidingPast(ctx context.Context, l *quota.Ledger, clock *quota.SimClock, u quota.Usage, windows []book.Window) (all []Spent, err error) {
 	longest := -1
 	for i, w := range windows {
-		if w.Per > 0 && (longest < 0 || w.Per > windows[longest].Per) {
+		if w.Per > 0 && !w.Drains() && (longest < 0 || w.Per > windows[longest].Per) {
 			longest = i
 		}
 	}
@@ -184,6 +190,9 @@ func (s *scenario) spend(ctx context.Context, r *rig) error {
 	}
 	today := midnight(s.from, s.zone, 0)
 	for _, one := range s.options.Past.Spent {
+		if !slices.Contains(r.upstreams, one.Pool.Upstream) {
+			continue
+		}
 		one.At = earlier(one.At, s.from)
 		r.clock.Set(one.At)
 		if _, err := r.ledger.Admin().Adjust(ctx, one.Pool, one.Units, earlierSpend); err != nil {
@@ -195,7 +204,7 @@ func (s *scenario) spend(ctx context.Context, r *rig) error {
 	}
 	r.clock.Set(s.from)
 	for _, b := range s.options.Past.Blocks {
-		if b.Until.After(s.from) {
+		if b.Until.After(s.from) && slices.Contains(r.upstreams, b.Pool.Upstream) {
 			if err := r.ledger.Block(ctx, b.Pool, b.Until, b.Reason); err != nil {
 				return err
 			}
@@ -211,6 +220,9 @@ const earlierSpend = "spent before the plan begins"
 // invalid.
 func (r *rig) spendUpstream(one Spent) {
 	u := r.ledger.Book().Upstreams[upstream]
+	if one.Pool.Upstream != upstream {
+		return
+	}
 	for _, method := range simulatedPools {
 		m := u.Methods[method.name]
 		if m == nil || m.Charges[one.Pool.Name] == 0 {

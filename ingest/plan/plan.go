@@ -25,7 +25,7 @@ type Options struct {
 	History *Sketch
 	// Records are the lengths of passes and the failures so far; see [ReadRecords].
 	Records map[Work]Record
-	// Alone skips the comparison with other windows.
+	// Alone skips the comparison with other windows, and the search for a schedule that fits.
 	Alone bool
 	// Progress is called with the end of each day, and with the zero time when only the
 	// comparison is left; nil is never called.
@@ -51,6 +51,7 @@ type Plan struct {
 	Deferred   []Deferred `json:"deferred"` // by work and pool, in the order in which they start
 	Stale      []Stale    `json:"stale"`    // the worst first
 	Compared   []Compared `json:"compared"`
+	Remedy     *Remedy    `json:"remedy,omitempty"` // nil if it fits
 	Notes      []string   `json:"notes"`
 }
 
@@ -77,7 +78,10 @@ func Make(ctx context.Context, c *ingest.Config, book *quota.Book, o *Options) (
 	if p.Compared, err = others.compare(p); err != nil {
 		return nil, err
 	}
-	return p, nil
+	if !p.Fits && p.Impossible == "" {
+		p.Remedy, err = s.remedy(ctx, book, p)
+	}
+	return p, err
 }
 
 // scenario is the input of a plan, without the windows.
@@ -87,11 +91,12 @@ type scenario struct {
 	zone        *time.Location
 	from, until time.Time
 	progress    func(time.Time)
-	refused     func() // called at each refusal, also if the runner waits for the units
+	refused     func()                             // called at each refusal, also if the runner waits for the units
+	deferred    func(d *Deferral, end func(error)) // called at each deferral; end ends the plan
 }
 
 func newScenario(c *ingest.Config, o *Options) (*scenario, error) {
-	s := &scenario{config: c, options: o, from: o.From, zone: time.UTC, progress: o.Progress, refused: func() {}}
+	s := &scenario{config: c, options: o, from: o.From, zone: time.UTC, progress: o.Progress, refused: func() {}, deferred: func(*Deferral, func(error)) {}}
 	if s.progress == nil {
 		s.progress = func(time.Time) {}
 	}
@@ -120,7 +125,9 @@ func (s *scenario) run(ctx context.Context, book *quota.Book) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := newTally(s, r)
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	t := newTally(s, r, end)
 	daemon := ingest.NewDaemon(r.runner, s.config.List(), t.add)
 	err = daemon.Simulate(ctx, clock, s.until.Add(-time.Microsecond)) // midnight belongs to the next day
 	if err = errors.Join(err, t.failed); err != nil {

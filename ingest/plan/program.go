@@ -5,72 +5,115 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // A plan runs no programs. A job of kind command spends what it may spend, or else what it
-// has spent, from the pool of the cheapest calls. Which calls its program makes is unknown.
+// has spent, from a pool of each upstream that it may call. Which calls its program makes is
+// unknown.
 
 // assumed is what a run of a program is taken to spend.
 type assumed struct {
 	units  int64 // 0: unknown, or nothing
 	source string
+	pools  []quota.Pool // from each of them
 }
-
-// assumedMethod is the method whose pool programs are taken to spend from.
-const assumedMethod = "videos.list"
 
 // spendOf returns what a run of a job's program is taken to spend.
-func (s *scenario) spendOf(j *ingest.Job) assumed {
-	if len(j.Upstreams) > 0 && !slices.Contains(j.Upstreams, upstream) {
-		return assumed{}
-	}
+func (s *scenario) spendOf(j *ingest.Job, costs *quota.Book) assumed {
+	a := assumed{units: j.MaxUnits, source: "its max_units"}
 	for work, record := range s.options.Records {
 		if work.Job == j.Name && record.Units > 0 && (j.MaxUnits == 0 || record.Units < j.MaxUnits) {
-			return assumed{record.Units, "what its earlier runs spent"}
+			a.units, a.source = record.Units, "what its earlier runs spent"
 		}
 	}
-	return assumed{j.MaxUnits, "its max_units"}
+	for _, name := range j.MayCall(costs) {
+		if pool := mainPool(costs.Upstreams[name]); pool != "" {
+			a.pools = append(a.pools, quota.Pool{Upstream: name, Account: cmp.Or(j.Account, quota.DefaultAccount), Name: pool})
+		}
+	}
+	return a
 }
 
-// by spends the units, or what is left of them.
-func (a assumed) by(ctx context.Context, l *quota.Ledger, j *ingest.Job) error {
-	pool := onlyPool(l.Book().Upstreams[upstream], assumedMethod)
-	if a.units == 0 || pool == "" {
-		return nil
-	}
-	call := quota.Call{Upstream: upstream, Account: j.Account, Method: assumedMethod, Class: j.Class, Job: j.Name, Estimate: quota.Units{pool: a.units}}
-	_, err := l.Reserve(ctx, call)
-	var refused *quota.RefusedError
-	if errors.As(err, &refused) && !refused.Blocked && refused.Remaining > 0 {
-		call.Estimate[pool] = refused.Remaining
-		_, rest := l.Reserve(ctx, call)
-		if !errors.As(rest, &refused) {
-			return cmp.Or(rest, err)
+// mainPool returns the pool with the longest window: of several, the one that most methods
+// charge. It returns "" if all pools have a key or count calls in flight.
+func mainPool(u *book.Upstream) (main string) {
+	methods := map[string]int{}
+	for _, all := range []map[string]*book.Method{u.Methods, u.Default} {
+		for _, m := range all {
+			for pool := range m.Charges {
+				methods[pool]++
+			}
 		}
 	}
-	return err
+	var longest time.Duration
+	for _, name := range slices.Sorted(maps.Keys(u.Pools)) {
+		p, span := u.Pools[name], time.Duration(0)
+		for _, w := range p.Windows {
+			span = max(span, w.Length())
+		}
+		if p.By == nil && !p.Windows[0].InFlight() && (main == "" || cmp.Or(cmp.Compare(span, longest), methods[name]-methods[main]) > 0) {
+			main, longest = name, span
+		}
+	}
+	return main
+}
+
+// by spends the units in each pool, as windows let it: it waits as long as a call may.
+func (a assumed) by(ctx context.Context, r *rig, j *ingest.Job, patience time.Duration) error {
+	end := j.Deadline(r.clock.Now(), ingest.Occasion{Deferred: true})
+	for _, pool := range a.pools {
+		part, u := a.units, r.ledger.Book().Upstreams[pool.Upstream]
+		for _, w := range u.Pools[pool.Name].WindowsFor(pool.Account) {
+			part = min(part, max(w.Limit(u.Classes[j.Class]), 1))
+		}
+		for left := a.units; left > 0; {
+			call := quota.Call{Upstream: pool.Upstream, Account: pool.Account, Charges: quota.Units{pool.Name: min(part, left)}, Class: j.Class, Job: j.Name}
+			_, err := r.ledger.Reserve(ctx, call)
+			if refused, is := errors.AsType[*quota.RefusedError](err); is && !refused.Blocked && refused.Remaining > 0 {
+				call.Charges[pool.Name] = refused.Remaining
+				_, err = r.ledger.Reserve(ctx, call)
+			}
+			refused, is := errors.AsType[*quota.RefusedError](err)
+			switch {
+			case err == nil:
+				left -= call.Charges[pool.Name]
+				continue
+			case !is || refused.RetryAfter > patience || r.clock.Now().Add(refused.RetryAfter).After(end):
+				return err
+			}
+			if err := r.clock.Sleep(ctx, max(refused.RetryAfter, time.Millisecond)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // programNotes say what a plan takes for granted of programs.
-func (s *scenario) programNotes(book *quota.Book) []string {
+func (s *scenario) programNotes(costs *quota.Book) []string {
 	notes := []string{}
 	for _, j := range s.config.List() {
 		if !j.Kind.Runs() {
 			continue
 		}
-		pool := onlyPool(book.Upstreams[upstream], assumedMethod)
-		switch a := s.spendOf(j); {
-		case a.units > 0 && pool != "":
-			notes = append(notes, fmt.Sprintf("job %s: its program is taken to spend %d units of %s/%s a run, %s", j.Name, a.units, upstream, pool, a.source))
-		case len(j.Upstreams) > 0 && !slices.Contains(j.Upstreams, upstream):
-			notes = append(notes, fmt.Sprintf("job %s: a plan covers %s only, which its program may not call", j.Name, upstream))
-		default:
+		a := s.spendOf(j, costs)
+		if a.units == 0 || len(a.pools) == 0 {
 			notes = append(notes, fmt.Sprintf("job %s: what its program spends is unknown, so the plan leaves it out\nTo bound it, set max_units", j.Name))
+			continue
 		}
+		var names []string
+		for _, pool := range a.pools {
+			names = append(names, pool.Upstream+"/"+pool.Name)
+		}
+		notes = append(notes, fmt.Sprintf("job %s: its program is taken to spend %d units of %s a run, %s", j.Name, a.units, strings.Join(names, ", and of "), a.source))
 	}
 	return notes
 }

@@ -1,12 +1,14 @@
 package plan_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
 	"github.com/headroom-quota/headroom"
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/plan"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // TestProgramsSpend: a plan counts what programs may spend, or have spent, and says so.
@@ -28,7 +30,6 @@ func TestProgramsSpend(t *testing.T) {
 		"no more than it": {ingest.Job{MaxUnits: 100}, records, 24 * 100, true, "its max_units"},
 		"too much":        {ingest.Job{MaxUnits: 1000}, nil, 9500, false, "its max_units"},
 		"unknown":         {ingest.Job{}, nil, 0, true, "what its program spends is unknown"},
-		"of others":       {ingest.Job{MaxUnits: 100, Program: ingest.Program{Upstreams: []string{"github"}}}, nil, 0, true, "a plan covers youtube only"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.job.Kind, c.job.Cron, c.job.Program.Command = ingest.Command, "@hourly", []string{"tap"}
@@ -48,6 +49,61 @@ func TestProgramsSpend(t *testing.T) {
 			}
 			if units != c.units || p.Fits != c.fits || len(p.Notes) != 1 || !strings.Contains(p.Notes[0], c.note) {
 				t.Errorf("%d units, fits %v, %q", units, p.Fits, p.Notes)
+			}
+		})
+	}
+}
+
+// TestAPlanTakesAnyBook: a price book without the upstream youtube has plans of its programs, too.
+func TestAPlanTakesAnyBook(t *testing.T) {
+	costs, err := book.Parse("costs.yaml", []byte(`
+revision: 1
+upstreams:
+  maps:
+    pools:
+      daily: {quota: 1000, windows: [{per: day}, {per: 1m, quota: 30}]}
+      concurrent: {windows: [{in_flight: 2, ttl: 1m}]}
+    methods: {geocode: {charge: {daily: 1, concurrent: 1}}}
+  mail:
+    pools: {sent: {quota: 5000, windows: [{per: 24h}]}}
+    methods: {send: 1}
+`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		most  int64
+		to    []string
+		units map[string]int64 // on the second day
+		fits  bool
+	}{
+		"it fits":       {40, []string{"maps"}, map[string]int64{"maps/daily": 24 * 40}, true},
+		"too much":      {50, []string{"maps"}, map[string]int64{"maps/daily": 1000}, false},
+		"all upstreams": {40, nil, map[string]int64{"maps/daily": 24 * 40, "mail/sent": 24 * 40}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			program := ingest.Program{Command: []string{"tap"}, Upstreams: c.to}
+			config := &ingest.Config{MaxWait: ingest.DefaultMaxWait, Jobs: map[string]ingest.Job{
+				"tap":       {Kind: ingest.Command, Cron: "@hourly", MaxUnits: c.most, Program: program},
+				"retention": {Kind: ingest.Retention, Cron: "@daily", Disabled: true},
+			}}
+			if faults := config.Prepare(); len(faults) > 0 {
+				t.Fatal(faults)
+			}
+			p, err := plan.Make(t.Context(), config, costs, &plan.Options{From: noon, Days: 3})
+			if err != nil {
+				t.Fatal(err)
+			}
+			units := map[string]int64{}
+			for _, pool := range p.Pools {
+				units[pool.Pool] = pool.Days[1].Units
+			}
+			if !maps.Equal(units, c.units) || p.Fits != c.fits || len(p.Stale) > 0 && c.fits {
+				t.Errorf("%v, fits %v, %v, %q", units, p.Fits, p.Stale, p.Notes)
+			}
+			want := map[string]string{"tap": "0 */2 * * *"}
+			if r := p.Remedy; c.fits != (r == nil) || r != nil && (!r.Fits || !maps.Equal(r.Schedules, want)) {
+				t.Errorf("the remedy is %+v, want %v", r, want)
 			}
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest"
@@ -23,7 +24,8 @@ type rig struct {
 	sketch *Sketch
 	runner *ingest.Runner
 
-	charged youtubesim.Count // calls of earlier spend
+	upstreams []string         // that the jobs may call
+	charged   youtubesim.Count // calls of earlier spend
 }
 
 // seed makes every simulated upstream the same.
@@ -45,6 +47,11 @@ func newRig(ctx context.Context, s *scenario, costs *quota.Book, clock *quota.Si
 	if r.ledger, err = quota.New(costs, memstore.New(&memstore.Options{Clock: clock}), &quota.Options{Clock: clock, Observer: quota.ObserverFunc(observe)}); err != nil {
 		return nil, err
 	}
+	for _, j := range s.config.List() {
+		r.upstreams = append(r.upstreams, j.MayCall(costs)...)
+	}
+	slices.Sort(r.upstreams)
+	r.upstreams = slices.Compact(r.upstreams)
 	quiet := slog.New(slog.DiscardHandler)
 	simulated, keys := simulate(costs.Upstreams[upstream])
 	simulated.Seed, simulated.Clock, simulated.Faults = seed, clock.Now, []youtubesim.Fault{failing}
@@ -53,7 +60,7 @@ func newRig(ctx context.Context, s *scenario, costs *quota.Book, clock *quota.Si
 		return nil, err
 	}
 	r.charged = r.sim.Counts().Total()
-	metered, err := meter.New(r.ledger, &meter.Options{Base: transport{r.sim}, Keys: keys, Logger: quiet})
+	metered, err := meter.New(r.ledger, &meter.Options{Base: &transport{sim: r.sim, clock: clock}, Keys: keys, Logger: quiet})
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +72,7 @@ func newRig(ctx context.Context, s *scenario, costs *quota.Book, clock *quota.Si
 	c := *s.config
 	c.Workers = 1
 	r.runner = ingest.NewRunner(&c, r.ledger, r.sketch, u, unlocked{}, &ingest.Options{
-		Program: func(ctx, _ context.Context, j *ingest.Job) error { return s.spendOf(j).by(ctx, r.ledger, j) },
+		Program: func(ctx, _ context.Context, j *ingest.Job) error { return s.spendOf(j, costs).by(ctx, r, j, c.MaxWait) },
 		Clock:   clock, Log: quiet, Jitter: func(time.Duration) time.Duration { return 0 },
 	})
 	return r, nil
@@ -75,6 +82,9 @@ func newRig(ctx context.Context, s *scenario, costs *quota.Book, clock *quota.Si
 // a key for each account.
 func simulate(u *book.Upstream) (*youtubesim.Options, map[string]meter.KeySource) {
 	o := &youtubesim.Options{Projects: map[string]youtubesim.Quota{}, Keys: map[string]youtubesim.Key{}}
+	if u == nil { // only programs run, and call others
+		return o, nil
+	}
 	if onlyPool(u, "search.list") != "" && onlyPool(u, "search.list") == onlyPool(u, "videos.list") {
 		o.Generation = youtubesim.OnePool
 	}

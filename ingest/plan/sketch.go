@@ -28,6 +28,7 @@ type Sketch struct {
 	runs    []catalog.RunRecord // by ID, from 1; a forgotten run is empty
 	charts  map[chartKey]time.Time
 	ages    map[catalog.Kind]*ages
+	seen    map[string]bool // on the page that is saved
 }
 
 var _ ingest.Catalog = (*Sketch)(nil)
@@ -38,7 +39,7 @@ type chartKey struct{ region, category string }
 // NewSketch returns an empty sketch.
 func NewSketch(clock quota.Clock) *Sketch {
 	return &Sketch{
-		clock: clock, fences: map[string]int64{}, cursors: map[Work]catalog.Cursor{}, charts: map[chartKey]time.Time{},
+		clock: clock, seen: map[string]bool{}, fences: map[string]int64{}, cursors: map[Work]catalog.Cursor{}, charts: map[chartKey]time.Time{},
 		ages: map[catalog.Kind]*ages{catalog.KindVideos: newAges(), catalog.KindStatistics: newAges(), catalog.KindChannels: newAges()},
 	}
 }

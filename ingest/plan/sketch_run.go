@@ -123,13 +123,13 @@ func (s *Sketch) saveRows(p *catalog.Page, saved *catalog.Saved, now time.Time) 
 			saved.Gone++
 		}
 	}
-	seen := make(map[string]bool, len(p.Videos))
+	clear(s.seen)
 	for i := range p.Videos {
 		v := &p.Videos[i]
-		if seen[v.ID] {
+		if s.seen[v.ID] {
 			continue
 		}
-		seen[v.ID] = true
+		s.seen[v.ID] = true
 		known := videos.find(v.ID)
 		if known == nil {
 			saved.New++

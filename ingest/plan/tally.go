@@ -64,6 +64,7 @@ type Deferred struct {
 type tally struct {
 	s   *scenario
 	rig *rig
+	end func(error) // ends the plan
 
 	runs     int
 	last     time.Time // the spend until then is recorded
@@ -78,9 +79,9 @@ type tally struct {
 
 type deferredKey struct{ job, work, pool string }
 
-func newTally(s *scenario, r *rig) *tally {
+func newTally(s *scenario, r *rig, end func(error)) *tally {
 	return &tally{
-		s: s, rig: r, last: s.from, pools: map[quota.Pool]*Pool{},
+		s: s, rig: r, end: end, last: s.from, pools: map[quota.Pool]*Pool{},
 		deferred: map[deferredKey]*Deferred{}, stale: map[staleKey]*Stale{},
 	}
 }
@@ -131,6 +132,7 @@ func (t *tally) addWork(j *ingest.Job, w *ingest.WorkReport, now, scheduled time
 	if t.first == nil {
 		t.first = &d
 	}
+	t.s.deferred(&d, t.end)
 	key := deferredKey{d.Job, d.Work, d.Pool}
 	if t.deferred[key] == nil {
 		t.deferred[key] = &Deferred{Deferral: d}
@@ -141,15 +143,17 @@ func (t *tally) addWork(j *ingest.Job, w *ingest.WorkReport, now, scheduled time
 
 // readUsage records the units that the pools have left now.
 func (t *tally) readUsage(ctx context.Context) error {
-	all, err := t.rig.ledger.View().Usage(ctx, upstream, "")
-	if err != nil {
-		return err
-	}
-	for _, u := range all {
-		for i, w := range t.windows(u.Pool) {
-			if u.Known && w.Span() >= day {
-				d := t.day(u.Pool, dayOf(u.Now, t.zone(u.Pool)))
-				d.Left = min(d.Left, u.Allowances[i].Remaining)
+	for _, name := range t.rig.upstreams {
+		all, err := t.rig.ledger.View().Usage(ctx, name, "")
+		if err != nil {
+			return err
+		}
+		for _, u := range all {
+			for _, w := range u.Allowances {
+				if u.Known && u.Pool.Key == "" && w.Spec.Span() >= day {
+					d := t.day(u.Pool, dayOf(u.Now, t.zone(u.Pool)))
+					d.Left = min(d.Left, w.Remaining)
+				}
 			}
 		}
 	}
@@ -157,7 +161,7 @@ func (t *tally) readUsage(ctx context.Context) error {
 }
 
 func (t *tally) windows(pool quota.Pool) []book.Window {
-	return t.rig.ledger.Book().Upstreams[upstream].Pools[pool.Name].WindowsFor(pool.Account)
+	return t.rig.ledger.Book().Upstreams[pool.Upstream].Pools[pool.Name].WindowsFor(pool.Account)
 }
 
 // limit returns the lowest limit of a pool's windows of a day or more, or 0 if it has none.
@@ -207,7 +211,7 @@ func (t *tally) readSpend(ctx context.Context, now time.Time) error {
 	if dayOf(now, t.s.zone) == dayOf(t.last, t.s.zone) && now.Before(t.s.until) {
 		return nil
 	}
-	spent, err := t.rig.ledger.View().Spend(ctx, quota.SpendQuery{Upstream: upstream, Since: t.last, Until: now}, quota.ByDay, quota.ByJob, quota.ByMethod, quota.ByAccount)
+	spent, err := t.rig.ledger.View().Spend(ctx, quota.SpendQuery{Since: t.last, Until: now}, quota.ByDay, quota.ByJob, quota.ByMethod, quota.ByAccount)
 	if err != nil {
 		return err
 	}

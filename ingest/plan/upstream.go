@@ -9,11 +9,13 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/ingest/youtube"
 	"github.com/headroom-quota/headroom/ingest/youtube/youtubesim"
+	"github.com/headroom-quota/headroom/quota"
 )
 
 // Work names a unit of work of a job.
@@ -73,10 +75,10 @@ func (u *rehearsed) issued(token string) bool {
 
 func (u *rehearsed) Trending(ctx context.Context, region, category string, cur catalog.Cursor) (*catalog.Page, error) {
 	return u.fetchPage(ctx, cur, func(ctx context.Context, cur catalog.Cursor) (*catalog.Page, error) {
-		var ids []string
-		p, err := u.client.Trending(withIDs(ctx, &ids), region, category, cur)
+		var videos []catalog.Video
+		p, err := u.client.Trending(withVideos(ctx, &videos), region, category, cur)
 		if err == nil {
-			p.Videos = counted(ids)
+			p.Videos = videos
 		}
 		return p, err
 	})
@@ -156,7 +158,21 @@ func (u *rehearsed) foreign(p *catalog.Page, ids []string) []string {
 
 // transport calls the simulated upstream without a socket. It asks only for the fields that
 // a schedule depends on. With texts, a month of pages would take minutes.
-type transport struct{ sim *youtubesim.Sim }
+type transport struct {
+	sim   *youtubesim.Sim
+	clock quota.Clock
+
+	// The pages of the charts of an hour, by query. They do not change within it, and a job that is due
+	// each few minutes asks for them again and again.
+	hour  time.Time
+	pages map[string]chartPage
+}
+
+// chartPage is an answer. No one may change its videos.
+type chartPage struct {
+	videos []catalog.Video
+	body   string
+}
 
 var fieldsByPath = map[string]string{
 	"/youtube/v3/videos":               "nextPageToken,items(id,snippet/categoryId)",
@@ -166,26 +182,40 @@ var fieldsByPath = map[string]string{
 	"/youtube/v3/search":               "nextPageToken,items(id,snippet/publishedAt)",
 }
 
-// chartFields are the fields of a chart. Its ids bypass the SDK, which would spend most of
+// chartFields are the fields of a chart. Its videos bypass the SDK, which would spend most of
 // the time on them.
 const chartFields = "nextPageToken,items/id"
 
 // idsOnly removes the parts with texts from a query.
 var idsOnly = strings.NewReplacer("part=snippet&", "part=id&", "part=contentDetails&", "", "part=statistics&", "")
 
-func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	fields := fieldsByPath[req.URL.Path]
-	ids := idsOf(req.Context())
+	videos := videosOf(req.Context())
 	asked, u := *req, *req.URL
-	if ids != nil {
+	if videos != nil {
 		fields, u.RawQuery = chartFields, idsOnly.Replace(u.RawQuery)
+		if hour := t.clock.Now().Truncate(time.Hour); !hour.Equal(t.hour) {
+			t.hour, t.pages = hour, map[string]chartPage{}
+		}
+	}
+	query := u.RawQuery
+	page, known := t.pages[query]
+	if known = known && videos != nil; known {
+		u.RawQuery = "" // it is charged, and then rejected as invalid
 	}
 	u.RawQuery += "&prettyPrint=false&fields=kind," + fields
 	asked.URL = &u
 	var answer response
 	t.sim.ServeHTTP(&answer, &asked)
-	if ids != nil && answer.status() == http.StatusOK {
-		answer.takeIDs(ids)
+	switch status := answer.status(); {
+	case known && status == http.StatusBadRequest:
+		*videos, answer.code = page.videos, http.StatusOK
+		answer.body.Reset()
+		answer.body.WriteString(page.body)
+	case videos != nil && status == http.StatusOK:
+		*videos = counted(answer.takeIDs())
+		t.pages[query] = chartPage{*videos, answer.body.String()}
 	}
 	return &http.Response{
 		Status: http.StatusText(answer.status()), StatusCode: answer.status(), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -217,14 +247,14 @@ func (r *response) status() int {
 	return r.code
 }
 
-// takeIDs moves the ids of the items from the response to ids. It needs no decoder: ids and
+// takeIDs takes the ids of the items out of the response. It needs no decoder: ids and
 // tokens of the simulated upstream contain no escapes.
-func (r *response) takeIDs(ids *[]string) {
+func (r *response) takeIDs() (ids []string) {
 	text := r.body.String()
 	_, next, more := strings.Cut(text, `"nextPageToken":"`)
 	for _, rest, found := strings.Cut(text, `"id":"`); found; _, rest, found = strings.Cut(rest, `"id":"`) {
 		id, _, _ := strings.Cut(rest, `"`)
-		*ids = append(*ids, id)
+		ids = append(ids, id)
 	}
 	r.body.Reset()
 	r.body.WriteString(`{"kind":"youtube#videoListResponse"`)
@@ -232,18 +262,19 @@ func (r *response) takeIDs(ids *[]string) {
 		fmt.Fprintf(&r.body, `,"nextPageToken":"%s"`, next)
 	}
 	r.body.WriteString("}")
-}
-
-type idsKey struct{}
-
-// withIDs makes the transport put the ids of a chart into ids.
-func withIDs(ctx context.Context, ids *[]string) context.Context {
-	return context.WithValue(ctx, idsKey{}, ids)
-}
-
-func idsOf(ctx context.Context) *[]string {
-	ids, _ := ctx.Value(idsKey{}).(*[]string)
 	return ids
+}
+
+type videosKey struct{}
+
+// withVideos makes the transport put the videos of a chart into videos.
+func withVideos(ctx context.Context, videos *[]catalog.Video) context.Context {
+	return context.WithValue(ctx, videosKey{}, videos)
+}
+
+func videosOf(ctx context.Context) *[]catalog.Video {
+	videos, _ := ctx.Value(videosKey{}).(*[]catalog.Video)
+	return videos
 }
 
 type failingKey struct{}

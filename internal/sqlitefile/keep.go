@@ -1,6 +1,7 @@
 package sqlitefile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,7 +52,25 @@ func (k *Kind) keep(ctx context.Context, path string, s *Session) (kept string, 
 	if err != nil {
 		return "", fmt.Errorf("keep a copy before the schema changes: %w", errors.Join(err, os.RemoveAll(part)))
 	}
+	forget(path)
 	return kept, nil
+}
+
+// keptCopies is how many copies of a file stay.
+const keptCopies = 2
+
+// forget removes all but the newest copies, and those that were never finished. One that it cannot remove
+// is no reason to refuse the file.
+func forget(path string) {
+	all, _ := Kept(path)
+	end := func(name string) string { return name[strings.LastIndexByte(name, '.'):] } // when it was written
+	slices.SortFunc(all, func(a, b string) int { return -cmp.Compare(end(a), end(b)) })
+	whole := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return end(name) == ".part" })
+	for _, name := range all {
+		if !slices.Contains(whole[:min(keptCopies, len(whole))], name) {
+			_ = os.Remove(name)
+		}
+	}
 }
 
 // Kept returns the copies that Open made of the file at path, also those that it did not

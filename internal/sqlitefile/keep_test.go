@@ -60,6 +60,34 @@ func TestKeep(t *testing.T) {
 	}
 }
 
+// TestTwoCopiesStay: the newest ones by when they were written, whatever their schema.
+func TestTwoCopiesStay(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "numbers.db")
+	f := openNumbers(t, path)
+	f.add(t)
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	const oldest, older, newer, wreck, note = ".schema-9.20200101T000000Z", ".schema-10.20210101T000000Z", ".schema-9.20220101T000000Z", ".schema-0.part", ".schema-1.txt"
+	for _, end := range []string{oldest, older, newer, wreck, note} {
+		if err := os.WriteFile(path+end, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := later.Open(t.Context(), path, time.Minute, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	found, err := Kept(path)
+	if want := []string{f.Kept, path + newer}; err != nil || !slices.Equal(found, want) {
+		t.Errorf("%q stay, want %q, %v", found, want, err)
+	}
+	if _, err := os.Stat(path + note); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestKeepFails: without room for the copy, or if the step fails, the file stays as it is, and no
 // copy is left by each try.
 func TestKeepFails(t *testing.T) {

@@ -173,7 +173,7 @@ func Known(cmd *cobra.Command, args []string) error {
 	}
 	cmd.SuggestionsMinimumDistance = 2
 	if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
-		return Usage("there is no command %q; did you mean %s?", args[0], strings.Join(like, " or "))
+		return Usage("there is no command %q; did you mean %s?", args[0], strings.Join(like[:min(3, len(like))], " or "))
 	}
 	return Usage("there is no command %q\nTo list the commands: %s --help", args[0], cmd.CommandPath())
 }

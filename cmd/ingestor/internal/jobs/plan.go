@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -51,9 +52,6 @@ func makePlan(a *session.Session, cmd *cobra.Command, f *planFlags) error {
 	}
 	if err := s.Priced(s.List()); err != nil {
 		return err
-	}
-	if s.Book.Upstreams[settings.Metered] == nil {
-		return console.Config(fmt.Errorf("a plan covers %s, which the price book %s does not have", settings.Metered, s.Costs))
 	}
 	debug.SetGCPercent(400) // a plan makes much garbage: this saves a fifth of the time, for some 100 MB
 	notes, err := since(cmd.Context(), s, o, f.from == "")
@@ -176,6 +174,23 @@ func whether(s *console.Sheet, p *plan.Plan) {
 	default:
 		s.Line("\n%s", s.In(console.Bad, fmt.Sprintf("It does not fit. First, at %s, %s of %s is deferred until %s: %s.",
 			console.Stamp(f.At), console.Plain(f.Work), f.Job, console.Stamp(f.Until), f.Why())))
+		remedy(s, p.Remedy)
+	}
+}
+
+// remedy says which schedule would fit.
+func remedy(s *console.Sheet, r *plan.Remedy) {
+	switch {
+	case r == nil:
+	case !r.Fits:
+		s.Line("Runs once a day would not fit either: fetch fewer regions, queries or pages.")
+	case len(r.Schedules) == 0:
+		s.Line("It fits once the units that were spent before have come back.")
+	default:
+		s.Line("It would fit with these schedules:")
+		for _, name := range slices.Sorted(maps.Keys(r.Schedules)) {
+			s.Line("  %s: schedule: %q", name, r.Schedules[name])
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
 	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/internal/strictyaml"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
 )
@@ -94,9 +95,11 @@ func FindMethod(b *quota.Book, name string) (*book.Upstream, *book.Method, error
 			}
 		}
 	}
-	const few = 12
+	const few, suggestions = 12, 3
 	switch {
 	case len(like) > 0:
+		slices.SortStableFunc(like, func(a, b string) int { return strictyaml.Distance(name, a) - strictyaml.Distance(name, b) })
+		like = like[:min(suggestions, len(like))]
 		return nil, nil, console.Usage("the price book has no method %q; did you mean %s?", name, strings.Join(like, ", "))
 	case len(all) > 0 && len(all) <= few:
 		return nil, nil, console.Usage("the price book has no method and no upstream %q; its methods are %s", name, strings.Join(all, ", "))

@@ -133,12 +133,15 @@ func TestBrowser(t *testing.T) {
 		t.Parallel()
 		tabular(newTab(t, browser), r)
 	})
-	t.Run("a region is one line on a phone", func(t *testing.T) {
+	t.Run("a region is two lines on a phone, with its last run and its next", func(t *testing.T) {
 		t.Parallel()
 		tab := newTab(t, browser)
-		tab.size(375)
+		tab.size(390)
 		tab.open(r.url + "/regions")
-		if tall := eval[[]float64](tab, "[...document.querySelectorAll('main tbody tr')].map((r) => r.getBoundingClientRect().height)"); len(tall) < 3 || slices.Max(tall) > 48 {
+		if runs := eval[[]string](tab, "[...document.querySelectorAll('main tbody td')].filter((c) => c.dataset.of.endsWith(' run') && c.offsetHeight > 0).map((c) => c.innerText)"); len(runs) < 6 || !strings.Contains(runs[0], "ago") {
+			t.Errorf("of the runs it shows %q", runs)
+		}
+		if tall := eval[[]float64](tab, "[...document.querySelectorAll('main tbody tr')].map((r) => r.getBoundingClientRect().height)"); len(tall) < 3 || slices.Max(tall) > 80 {
 			t.Errorf("the regions are so high: %v", tall)
 		}
 	})
@@ -315,7 +318,7 @@ func pictured(tab *tab, r *rig) {
 		{"home-tablet", "/?by=method", 768, "dark"},
 		{"home-phone", "/", 390, "light"},
 		{"home-phone-dark", "/", 390, "dark"},
-		{"regions-phone", "/regions", 375, "dark"},
+		{"regions-phone", "/regions", 390, "dark"},
 		{"run", "/runs/47", 1280, "light"},
 		{"history", "/history?pool=youtube%2Funits", 1280, "dark"},
 		{"act", "/act/block?pool=youtube%2Funits", 768, "light"},

@@ -98,10 +98,10 @@ func (s *state) regionTable(all []region) *table {
 		feeds[i] = all[i].Feed
 	}
 	t := view.FeedTable(feeds)
-	for i := range t.Columns { // on a phone a region is one line
+	for i := range t.Columns { // on a phone, and below them the runs
 		t.Columns[i].Spare = t.Columns[i].Name != "region" && t.Columns[i].Name != "state" && t.Columns[i].Name != "fetched"
 	}
-	t.Columns = append(t.Columns, view.Column{Name: "last run", Spare: true}, view.Column{Name: "next run", Spare: true})
+	t.Columns = append(t.Columns, view.Column{Name: "last run"}, view.Column{Name: "next run"})
 	for i := range all {
 		r := &all[i]
 		first := link{text: r.Title(), note: r.Job}

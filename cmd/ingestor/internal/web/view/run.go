@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
@@ -35,6 +36,21 @@ func Total(r *catalog.RunRecord) (sum catalog.WorkRecord) {
 type runRow struct {
 	*catalog.RunRecord
 	sum catalog.WorkRecord
+	// The runs before it that found the same: still nothing to spend.
+	times int
+	since time.Time
+}
+
+// waits reports whether a run did nothing but see that its work stays deferred.
+func (r *runRow) waits() bool {
+	return r.State == catalog.Deferred && !r.ResumeAt.IsZero() && r.sum.Pages == 0 && r.sum.Units == 0
+}
+
+func (r *runRow) why() string {
+	if r.times == 0 {
+		return Why(r.RunRecord)
+	}
+	return fmt.Sprintf("%s (as %d runs before it, since %s)", Why(r.RunRecord), r.times, r.since.UTC().Format("2006-01-02 15:04 MST"))
 }
 
 var runColumns = []column[runRow]{
@@ -58,14 +74,24 @@ var runColumns = []column[runRow]{
 	{Column{Name: "units", Number: true}, func(r *runRow) any { return r.sum.Units }},
 	{Column{Name: "new", Number: true}, func(r *runRow) any { return int64(r.sum.New) }},
 	{Column{Name: "updated", Number: true}, func(r *runRow) any { return int64(r.sum.Updated) }},
-	{Column{Name: "why", Long: true, Terminal: true}, func(r *runRow) any { return reason(Why(r.RunRecord), r.ResumeAt) }},
+	{Column{Name: "why", Long: true, Terminal: true}, func(r *runRow) any { return reason(r.why(), r.ResumeAt) }},
 }
 
-// RunTable returns a row for each run.
+// RunTable returns a row for each run, the latest first. Runs of a job that waited for the same
+// time share one, or a job that is due each minute would fill the table until tomorrow.
 func RunTable(all []catalog.RunRecord) Table {
-	rows := make([]runRow, len(all))
+	var rows []runRow
+	last := map[string]int{} // row of each job
 	for i := range all {
-		rows[i] = runRow{&all[i], Total(&all[i])}
+		r := runRow{RunRecord: &all[i], sum: Total(&all[i])}
+		at, known := last[r.Job]
+		if known && r.waits() && rows[at].waits() && r.ResumeAt.Equal(rows[at].ResumeAt) {
+			rows[at].times++
+			rows[at].since = r.StartedAt
+			continue
+		}
+		last[r.Job] = len(rows)
+		rows = append(rows, r)
 	}
 	return table(runColumns, rows)
 }

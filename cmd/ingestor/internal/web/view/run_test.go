@@ -38,6 +38,29 @@ func TestRunTable(t *testing.T) {
 	)
 }
 
+// TestRunsThatWaitShareARow: a job that is due each hour, and waits for tomorrow's units, has one row.
+func TestRunsThatWaitShareARow(t *testing.T) {
+	tomorrow, refused := now.Add(12*time.Hour), "not started: refused"
+	var all []catalog.RunRecord
+	for i := range 4 {
+		at := now.Add(-time.Duration(i) * time.Hour)
+		run := catalog.RunRecord{ID: int64(9 - 2*i), Job: "charts", StartedAt: at, EndedAt: at, State: catalog.Deferred, ResumeAt: tomorrow, Error: refused}
+		if i == 3 { // the run that used up the quota
+			run.Work = []catalog.WorkRecord{{Work: "US", State: catalog.Deferred, Pages: 2, Units: 2}}
+		}
+		other := catalog.RunRecord{ID: run.ID - 1, Job: "news", StartedAt: at, EndedAt: at, State: catalog.Deferred, ResumeAt: now.Add(time.Duration(i) * time.Minute), Error: refused}
+		all = append(all, run, other)
+	}
+	shows(t, view.RunTable(all[:7]),
+		"(run#) | job~ | started | took# | state | [pages#] | units# | new# | updated# | (why~)",
+		"9 | charts | 20:00 | 0s | warn:deferred | 0 | 0 | 0 | 0 | not started: refused (as 2 runs before it, since 2026-11-20 18:00 UTC) until 08:00",
+		"8 | news | 20:00 | 0s | warn:deferred | 0 | 0 | 0 | 0 | not started: refused until 20:00",
+		"6 | news | 19:00 | 0s | warn:deferred | 0 | 0 | 0 | 0 | not started: refused until 20:01",
+		"4 | news | 18:00 | 0s | warn:deferred | 0 | 0 | 0 | 0 | not started: refused until 20:02",
+		"3 | charts | 17:00 | 0s | warn:deferred | 2 | 2 | 0 | 0 | not started: refused until 08:00",
+	)
+}
+
 func TestWorkTable(t *testing.T) {
 	shows(t, view.WorkTable(runs()[1:]),
 		"run# | job~ | work~ | state | pages# | units# | new# | updated# | (why~)",
