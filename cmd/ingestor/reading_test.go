@@ -56,7 +56,10 @@ func (f *folder) contents() map[string]string {
 func (f *folder) age() {
 	f.t.Helper()
 	for file, steps := range map[string][]string{
-		"ledger.db":  {"DROP TABLE notes", "PRAGMA user_version = 8"},
+		"ledger.db": {
+			"ALTER TABLE limits DROP COLUMN ends", "ALTER TABLE limits DROP COLUMN ends_of", "ALTER TABLE limit_changes DROP COLUMN ends",
+			"DROP TABLE notes", "PRAGMA user_version = 8",
+		},
 		"catalog.db": {"DROP TABLE slates", "DROP TABLE refusals", "PRAGMA user_version = 4"},
 	} {
 		filetest.Files{Kind: &sqlitefile.Kind{Name: "old"}}.Spoil(f.t, f.path(file), steps...)

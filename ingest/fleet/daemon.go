@@ -160,6 +160,9 @@ func (f *Fleet) takeOver(ctx context.Context) error {
 	type work struct{ Job, Work, From string }
 	all, err := collect(ctx, f.pool, pgx.RowToStructByPos[work], sql("work_free"), queues, f.o.Timing.Gone, f.heardFor(f.o.Timing.Gone), every)
 	for _, w := range all {
+		if w.Job == "" { // nothing was freed
+			continue
+		}
 		f.log.Warn("a daemon is gone; its work goes on here or elsewhere", "job", w.Job, "work", w.Work, "daemon", w.From)
 	}
 	return err

@@ -180,3 +180,23 @@ func TestARunWithoutWork(t *testing.T) {
 		}
 	}
 }
+
+// TestWorkOfWhichNobodyToldIsFound: the notice of work was lost, and River itself would ask after an hour.
+func TestWorkOfWhichNobodyToldIsFound(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1000, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "0 0 1 1 *", Regions: []string{"US"}, Pages: 1}})
+	c := r.catalog()
+	o := quick
+	o.Timing.Poll = time.Hour
+	f := r.fleet(c, o)
+	r.background(f.Run)
+	r.must(f.Insert(t.Context(), r.job("charts"), time.Now().Add(time.Hour).Truncate(time.Microsecond)))
+	r.eventually("the work waits", func() bool {
+		return r.number(c, "SELECT count(*) FROM headroom_fleet.river_job WHERE state = 'scheduled'") == 1
+	})
+	_, err := c.Pool().Exec(t.Context(), "UPDATE headroom_fleet.river_job SET state = 'available', scheduled_at = clock_timestamp() - interval '2 s' WHERE state = 'scheduled'")
+	r.must(err)
+	r.eventually("the work is done", func() bool {
+		return r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE report->>'state' = 'done'") == 1
+	})
+}

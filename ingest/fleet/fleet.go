@@ -226,7 +226,12 @@ func (f *Fleet) newClient(jobs []*ingest.Job) (*river.Client[pgx.Tx], error) {
 	if len(queues) == 0 {
 		queues, workers = nil, nil
 	}
-	t := &f.o.Timing
+	t := f.o.Timing
+	f.mu.Lock()
+	if f.only != nil { // no daemon may be there to announce work of which nobody told: see takeOver
+		t.Poll = min(t.Poll, 10*time.Second)
+	}
+	f.mu.Unlock()
 	return river.NewClient(riverpgxv5.New(f.pool), &river.Config{
 		ID: f.id, Schema: schemaName, Queues: queues, Workers: workers, PollOnly: f.o.PollOnly,
 		FetchPollInterval: t.Poll, FetchCooldown: min(t.Poll, river.FetchCooldownDefault),

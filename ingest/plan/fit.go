@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"sort"
+	"strings"
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest"
@@ -108,8 +109,11 @@ func (s *scenario) spender(p *Plan, pool string, done map[string]string) (most *
 }
 
 // slower returns schedules that are due less often than that of a job, from often to daily. They keep
-// its minute, and its hour if possible.
+// its minute, and its hour if possible. A job that is not due each day of the week has none.
 func (s *scenario) slower(j *ingest.Job) (all []string) {
+	if fields := strings.Fields(j.Cron); len(fields) > 3 && strings.Join(fields[len(fields)-3:], " ") != "* * *" {
+		return nil
+	}
 	zone, err := time.LoadLocation(cmp.Or(j.Zone, "UTC"))
 	if err != nil {
 		return nil

@@ -88,8 +88,12 @@ func (f *File) open(ctx context.Context, ready func(*Session) error) error {
 		err = ready(f.Writer)
 	}
 	err = f.Writer.End(err)
-	if err != nil && f.Kept != "" { // the file is as it was; the next try makes a copy of its own
+	switch {
+	case f.Kept == "":
+	case err != nil: // the file is as it was; the next try makes a copy of its own
 		err = errors.Join(err, os.Remove(f.Kept))
+	default:
+		forget(f.Path, f.Kept)
 	}
 	return err
 }

@@ -52,22 +52,22 @@ func (k *Kind) keep(ctx context.Context, path string, s *Session) (kept string, 
 	if err != nil {
 		return "", fmt.Errorf("keep a copy before the schema changes: %w", errors.Join(err, os.RemoveAll(part)))
 	}
-	forget(path)
 	return kept, nil
 }
 
 // keptCopies is how many copies of a file stay.
 const keptCopies = 2
 
-// forget removes all but the newest copies, and those that were never finished. One that it cannot remove
-// is no reason to refuse the file.
-func forget(path string) {
+// forget removes all but the newest copies, of which the one just made is the first, and those that
+// were never finished. One that it cannot remove is no reason to refuse the file.
+func forget(path, kept string) {
 	all, _ := Kept(path)
+	all = slices.DeleteFunc(all, func(name string) bool { return name == kept })
 	end := func(name string) string { return name[strings.LastIndexByte(name, '.'):] } // when it was written
 	slices.SortFunc(all, func(a, b string) int { return -cmp.Compare(end(a), end(b)) })
 	whole := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return end(name) == ".part" })
 	for _, name := range all {
-		if !slices.Contains(whole[:min(keptCopies, len(whole))], name) {
+		if !slices.Contains(whole[:min(keptCopies-1, len(whole))], name) {
 			_ = os.Remove(name)
 		}
 	}

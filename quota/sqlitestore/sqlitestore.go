@@ -74,8 +74,8 @@ func Open(ctx context.Context, path string, o *Options) (*Store, error) {
 	return s, nil
 }
 
-// Kept returns the copy of the file that Open made before it changed an older schema, or "".
-// Nothing deletes it.
+// Kept returns the copy of the file that Open made before it changed an older schema, or "". The
+// next change of the schema leaves it.
 func (s *Store) Kept() string {
 	if s == nil || s.file == nil || s.file.File == nil {
 		return ""

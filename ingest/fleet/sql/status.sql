@@ -7,7 +7,7 @@ SELECT max(pg_wal_lsn_diff(pg_current_wal_lsn(), at))::bigint FROM (
 
 -- locks returns who has kept others from writing tables of the fleet for more than a second: with a lock
 -- on a table, or with what one of our processes waits for, such as a row. It leaves out those of ours that wait
--- themselves. It returns the table (empty for a row), the process, its user, its program, for how many seconds, and its
+-- themselves, and autovacuum, which gives way. It returns the table (empty for a row), the process, its user, its program, for how many seconds, and its
 -- last statement. Without the right pg_read_all_stats, less is known of processes of other users.
 WITH found AS (
 	SELECT l.pid, n.nspname || '.' || c.relname AS what
@@ -23,7 +23,7 @@ WITH found AS (
 SELECT max(f.what), a.pid, coalesce(a.usename, ''), coalesce(nullif(a.application_name, ''), a.backend_type, ''),
 	coalesce(extract(epoch FROM clock_timestamp() - a.xact_start), 0)::float8, coalesce(a.query, '')
 FROM found f JOIN pg_stat_activity a ON a.pid = f.pid
-WHERE a.pid <> pg_backend_pid() AND (a.usename = current_user AND a.wait_event_type = 'Lock') IS NOT TRUE AND coalesce(a.xact_start < clock_timestamp() - interval '1 s', true)
+WHERE a.pid <> pg_backend_pid() AND a.backend_type IS DISTINCT FROM 'autovacuum worker' AND (a.usename = current_user AND a.wait_event_type = 'Lock') IS NOT TRUE AND coalesce(a.xact_start < clock_timestamp() - interval '1 s', true)
 GROUP BY a.pid, a.usename, a.application_name, a.backend_type, a.xact_start, a.query ORDER BY a.xact_start, a.pid;
 
 -- queue_write takes the lock that daemons need to write the tables of the fleet.

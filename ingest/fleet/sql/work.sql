@@ -150,4 +150,6 @@ WITH freed AS (
 		WHERE EXISTS (SELECT 1 FROM headroom_fleet.river_job WHERE state = 'available' AND queue = q AND scheduled_at < clock_timestamp() - interval '1 s')
 	) AS queues (queue)
 )
-SELECT args->>'job', args->>'work', attempted_by[array_length(attempted_by, 1)] FROM freed, (SELECT count(*) FROM told) AS all_told;
+-- PostgreSQL runs a part that only reads if it is asked for its rows, so told comes first. Without freed work, the row is empty.
+SELECT coalesce(args->>'job', ''), coalesce(args->>'work', ''), coalesce(attempted_by[array_length(attempted_by, 1)], '')
+FROM (SELECT count(*) FROM told) AS all_told LEFT JOIN freed ON true;

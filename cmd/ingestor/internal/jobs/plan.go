@@ -183,7 +183,7 @@ func remedy(s *console.Sheet, r *plan.Remedy) {
 	switch {
 	case r == nil:
 	case !r.Fits:
-		s.Line("Runs once a day would not fit either: fetch fewer regions, queries or pages.")
+		s.Line("No schedule was found that fits: fetch fewer regions, queries or pages.")
 	case len(r.Schedules) == 0:
 		s.Line("It fits once the units that were spent before have come back.")
 	default:

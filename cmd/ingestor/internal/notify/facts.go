@@ -190,14 +190,14 @@ func (f *found) fleet(is *verdict.State) {
 		locks = locked.Locks
 	}
 	if is.Fleet != nil {
-		f.known["lock/"], f.known["daemon/"] = true, true
+		f.known["lock/"], f.known["daemon/"], f.known["idle/"] = true, true, true
 		locks = is.Fleet.Locks
 		for i := range is.Fleet.Daemons {
 			switch d := &is.Fleet.Daemons[i]; {
 			case !d.Alive():
 				f.add(Daemon, 0, "daemon/"+d.ID, "The daemon %s has been silent since %s. Look whether its machine is up: ingestor fleet%s", d.ID, moment(d.SeenAt), is.Typed)
 			case d.Idle():
-				f.add(Daemon, 0, "daemon/"+d.ID, "The daemon %s does no work: %s", d.ID, d.State)
+				f.add(Daemon, 0, "idle/"+d.ID, "The daemon %s does no work: %s", d.ID, d.State)
 			}
 		}
 	}

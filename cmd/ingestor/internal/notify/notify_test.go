@@ -315,12 +315,19 @@ func (r *reads) Runs(ctx context.Context, q catalog.RunsQuery) ([]catalog.RunRec
 	return r.Catalog.Runs(ctx, q)
 }
 
-// TestOneLooksForAll: what all would find is read by one process, and by another when that one has ended.
+// emptyFleet is one without daemons.
+type emptyFleet struct{}
+
+func (emptyFleet) Status(context.Context) (s fleet.Status, err error)      { return s, nil }
+func (emptyFleet) Daemons(context.Context) (all []fleet.Daemon, err error) { return nil, nil }
+func (emptyFleet) Locks(context.Context) (all []fleet.Lock, err error)     { return nil, nil }
+
+// TestOneLooksForAll: in a fleet, what all would find is read by one process, and by another when that one has ended.
 func TestOneLooksForAll(t *testing.T) {
 	to := newReceiver(t)
 	r := newRig(t, map[string]Target{"ops": {Webhook: to.URL}})
 	counted := &reads{Catalog: r.catalog}
-	r.inputs.Sources.Catalog = counted
+	r.inputs.Sources.Catalog, r.inputs.Sources.Fleet = counted, emptyFleet{}
 	first, second := r.watcher(r.catalog), r.watcher(r.catalog)
 	look := func(w *Watcher) bool {
 		before := counted.n.Load()
@@ -364,7 +371,7 @@ func TestADaemonThatDoesNoWorkIsTold(t *testing.T) {
 		t.Errorf("it is told of %+v", f.facts)
 	}
 	is.Fleet.Daemons[1].State = fleet.Running
-	if f = find(is, nil, nil); len(f.facts) != 0 || !f.knows("daemon/bonn") {
+	if f = find(is, nil, nil); len(f.facts) != 0 || !f.knows("idle/bonn") {
 		t.Errorf("when its clock is right, it is told of %+v", f.facts)
 	}
 }

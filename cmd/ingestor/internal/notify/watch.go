@@ -16,6 +16,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
+	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -25,6 +27,7 @@ import (
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -99,7 +102,7 @@ func (w *Watcher) Look(ctx context.Context) {
 		}
 	}
 	look := in.Facts.Read
-	if !w.leads(ctx) {
+	if in.Sources.Fleet != nil && !w.leads(ctx, lookoutFor(in.Sources.Jobs)) {
 		look = in.Facts.ReadHere
 	}
 	is := look(ctx, in.Sources)
@@ -155,14 +158,23 @@ type lookout struct {
 	Until time.Time `json:"until"`
 }
 
+// lookoutFor names the lookout of the processes that have the same jobs: one without a job says nothing of it.
+func lookoutFor(jobs []*ingest.Job) string {
+	h := fnv.New64a()
+	for _, j := range jobs {
+		_, _ = io.WriteString(h, j.Name+"\n") // it never fails
+	}
+	return fmt.Sprintf("lookout/%x", h.Sum64())
+}
+
 // leads reports whether this process does. In a fleet, the others would ask the database the same all the time. When it
 // has not looked for three times the interval, another one does.
-func (w *Watcher) leads(ctx context.Context) (is bool) {
+func (w *Watcher) leads(ctx context.Context, name string) (is bool) {
 	if w.o.Once {
 		return true
 	}
 	now, most := w.o.Clock.Now(), 3*w.o.Every
-	err := verdict.Change(ctx, w.slates, "lookout", func(text string) (string, bool) {
+	err := verdict.Change(ctx, w.slates, name, func(text string) (string, bool) {
 		var has lookout
 		_ = json.Unmarshal([]byte(text), &has) // a text that is none says nothing
 		left := has.Until.Sub(now)

@@ -77,9 +77,18 @@ var runColumns = []column[runRow]{
 	{Column{Name: "why", Long: true, Terminal: true}, func(r *runRow) any { return reason(r.why(), r.ResumeAt) }},
 }
 
-// RunTable returns a row for each run, the latest first. Runs of a job that waited for the same
-// time share one, or a job that is due each minute would fill the table until tomorrow.
+// RunTable returns a row for each run, the latest first.
 func RunTable(all []catalog.RunRecord) Table {
+	rows := make([]runRow, len(all))
+	for i := range all {
+		rows[i] = runRow{RunRecord: &all[i], sum: Total(&all[i])}
+	}
+	return table(runColumns, rows)
+}
+
+// ShortRunTable is [RunTable], but runs of a job that waited for the same time share a row: a job
+// that is due each minute would fill the table until tomorrow.
+func ShortRunTable(all []catalog.RunRecord) Table {
 	var rows []runRow
 	last := map[string]int{} // row of each job
 	for i := range all {

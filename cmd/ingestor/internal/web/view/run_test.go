@@ -51,7 +51,10 @@ func TestRunsThatWaitShareARow(t *testing.T) {
 		other := catalog.RunRecord{ID: run.ID - 1, Job: "news", StartedAt: at, EndedAt: at, State: catalog.Deferred, ResumeAt: now.Add(time.Duration(i) * time.Minute), Error: refused}
 		all = append(all, run, other)
 	}
-	shows(t, view.RunTable(all[:7]),
+	if n := len(view.RunTable(all[:7]).Rows); n != 7 { // pages link each run
+		t.Errorf("%d rows of 7 runs", n)
+	}
+	shows(t, view.ShortRunTable(all[:7]),
 		"(run#) | job~ | started | took# | state | [pages#] | units# | new# | updated# | (why~)",
 		"9 | charts | 20:00 | 0s | warn:deferred | 0 | 0 | 0 | 0 | not started: refused (as 2 runs before it, since 2026-11-20 18:00 UTC) until 08:00",
 		"8 | news | 20:00 | 0s | warn:deferred | 0 | 0 | 0 | 0 | not started: refused until 20:00",
