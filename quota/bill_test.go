@@ -204,6 +204,13 @@ func TestBudgetsAtRunTime(t *testing.T) {
 		set("each:Ann Lee", 100_000, 0)
 		must(t, l, other)
 		refused("lowered", other, "budgets/each:Ann Lee")
+		long := spendOf("big", strings.Repeat("long", 20)) // a key that is hashed
+		set("each:"+strings.Repeat("long", 20), 100_000, 0)
+		must(t, l, long)
+		var hashed *quota.RefusedError
+		if _, err := l.Reserve(t.Context(), long); !errors.As(err, &hashed) || hashed.Pool.Name != "each" || hashed.Limit != 100_000 {
+			t.Errorf("a long key: %v", err)
+		}
 		set("each:bob", 50_000, time.Hour)
 		if r := refused("lowered below one call", spendOf("big", "bob"), "budgets/each:bob"); r.RetryAfter != time.Hour {
 			t.Errorf("a call that a limit of an hour makes impossible may come after %s", r.RetryAfter)

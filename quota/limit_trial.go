@@ -72,17 +72,8 @@ func (a Admin) TryLimit(ctx context.Context, k KeyLimit) (trial LimitTrial, err 
 
 // tryPool returns the charge of the pool that a limit is about, and what its windows would be.
 func (l *Ledger) tryPool(ctx context.Context, p *prices, k *KeyLimit) (c Charge, then []window.Limit, err error) {
-	pool := Pool{Upstream: strings.TrimPrefix(k.Family, LimitsOfUpstream), Account: DefaultAccount}
-	name := k.Key // see sharedPools.place
-	if end := strings.LastIndexByte(name, ' '); end > 0 {
-		if _, err := time.ParseDuration(name[end+1:]); err == nil {
-			name = name[:end]
-		}
-	}
-	name, pool.Key, _ = strings.Cut(name, ":")
-	if pool.Name, name, _ = strings.Cut(name, "@"); name != "" {
-		pool.Account = name
-	}
+	pool, _ := splitPlace(k.Key)
+	pool.Upstream = strings.TrimPrefix(k.Family, LimitsOfUpstream)
 	if c, err = p.pool(pool); err != nil {
 		return c, nil, err
 	}

@@ -152,18 +152,33 @@ func (s *sharedPools) place(p Pool, windows []book.Window, index int) (key strin
 	return key, families
 }
 
+// splitPlace splits the key of a pool's limit, which place has made: the pool without its upstream, and " " and the
+// length of a window, or "".
+func splitPlace(key string) (p Pool, length string) {
+	if end := strings.LastIndexByte(key, ' '); end > 0 {
+		if _, err := time.ParseDuration(key[end+1:]); err == nil {
+			key, length = key[:end], key[end:]
+		}
+	}
+	key, p.Key, _ = strings.Cut(key, ":")
+	p.Name, p.Account, _ = strings.Cut(key, "@")
+	p.Account = cmp.Or(p.Account, DefaultAccount)
+	return p, length
+}
+
 // checkLimit checks a limit that is set in the place of a pool's.
 func (p *prices) checkLimit(s *sharedPools, k *KeyLimit) error {
 	upstream := strings.TrimPrefix(s.families[0], LimitsOfUpstream)
-	name, rest := k.Key, ""
-	if end := strings.IndexAny(name, "@: "); end >= 0 {
-		name, rest = name[:end], name[end:]
-	}
+	of, length := splitPlace(k.Key)
+	name := of.Name
 	if !s.pools[name] {
 		return BadInput("upstream %s: the limit of the pool %.40q is that of the price book; a pool whose answers report a limit, or with limit: learn and a metric, takes another one", upstream, name)
 	}
-	if pool := p.book.Upstreams[upstream].Pools[name]; upstream == book.Budgets && pool.By != nil && !strings.HasPrefix(rest, ":") {
+	if pool := p.book.Upstreams[upstream].Pools[name]; upstream == book.Budgets && pool.By != nil && of.Key == "" {
 		return BadInput("budget %s is for each key; name one, as in %[1]s:KEY", name)
+	}
+	if before, key, _ := strings.Cut(strings.TrimSuffix(k.Key, length), ":"); key != "" {
+		k.Key = before + ":" + pageKey(key) + length // as calls look for it
 	}
 	windows := p.book.Upstreams[upstream].Pools[name].Windows
 	if w := windows[observedWindow(windows, 0)]; k.Quota > w.MaxLimit() {
