@@ -340,6 +340,7 @@ func TestOneVoice(t *testing.T) {
 	for seed := range uint64(histories) {
 		kind := []lifetest.Kind{lifetest.Alone, lifetest.Fleet, lifetest.Timer}[seed%3]
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Setenv("XDG_STATE_HOME", t.TempDir()) // where the watchers of earlier histories have no lock
 			v := newVoices(t, seed+1000, kind)
 			for range 6 {
 				v.Happen()
