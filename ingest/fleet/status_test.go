@@ -116,7 +116,9 @@ func TestALockIsNamed(t *testing.T) {
 		_, err := waits.Exec(context.Background(), "LOCK TABLE headroom_fleet.river_job")
 		waited <- errors.Join(err, waits.Rollback(context.Background()))
 	}()
-	r.eventually("it waits", func() bool { return r.number(c, "SELECT count(*) FROM pg_locks WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())") > 0 })
+	r.eventually("it waits", func() bool {
+		return r.number(c, "SELECT count(*) FROM pg_locks WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())") > 0
+	})
 	if err := board.CheckQueue(t.Context()); err == nil || !strings.Contains(err.Error(), "ACCESS SHARE MODE") {
 		t.Errorf("the error does not name the reader: %v", err)
 	}
