@@ -33,9 +33,8 @@ type sharedPools struct {
 // ByUpstream is who has set a limit that an upstream has reported.
 const ByUpstream = "the upstream"
 
-// reportReason is why an upstream sets a limit. A report that
-// came late says so: "it reported this limit 5m0s before". What counts is when the answer came,
-// because a later one holds.
+// reportReason is why an upstream sets a limit. A report that came late says so: "it reported this
+// limit 5m0s before". The time of its answer decides, because a later one holds.
 const (
 	reportReason = "it reported this limit"
 	reportBefore = " before"

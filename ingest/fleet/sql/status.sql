@@ -7,8 +7,9 @@ SELECT max(pg_wal_lsn_diff(pg_current_wal_lsn(), at))::bigint FROM (
 
 -- locks returns who has kept others from writing tables of the fleet for more than a second: with a lock
 -- on a table, or with what one of our processes waits for, such as a row. It leaves out those of ours that wait
--- themselves, and autovacuum, which gives way. It returns the table (empty for a row), the process, its user, its program, for how many seconds, and its
--- last statement. Without the right pg_read_all_stats, less is known of processes of other users.
+-- themselves, and autovacuum, which gives way. It returns the table (empty for a row), the process, its
+-- user, its program, for how many seconds, and its last statement. Without the right pg_read_all_stats,
+-- less is known of processes of other users.
 WITH found AS (
 	SELECT l.pid, n.nspname || '.' || c.relname AS what
 	FROM pg_locks l JOIN pg_class c ON c.oid = l.relation JOIN pg_namespace n ON n.oid = c.relnamespace
