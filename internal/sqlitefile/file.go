@@ -88,12 +88,10 @@ func (f *File) open(ctx context.Context, ready func(*Session) error) error {
 		err = ready(f.Writer)
 	}
 	err = f.Writer.End(err)
-	switch {
-	case f.Kept == "":
-	case err != nil: // the file is as it was; the next try makes a copy of its own
-		err = errors.Join(err, os.Remove(f.Kept))
-	default:
+	if err == nil {
 		forget(f.Path, f.Kept)
+	} else if f.Kept != "" { // the file is as it was; the next try makes a copy of its own
+		err = errors.Join(err, os.Remove(f.Kept))
 	}
 	return err
 }

@@ -55,20 +55,29 @@ func (k *Kind) keep(ctx context.Context, path string, s *Session) (kept string, 
 	return kept, nil
 }
 
-// keptCopies is how many copies of a file stay.
-const keptCopies = 2
+// How many copies of a file stay, and how long before the file was last written they may have
+// been made.
+const (
+	keptCopies = 2
+	keptFor    = 90 * 24 * time.Hour
+)
 
-// forget removes all but the newest copies, of which the one just made is the first, and those that
-// were never finished. One that it cannot remove is no reason to refuse the file.
-func forget(path, kept string) {
+// forget removes copies that are too old. If one was just made, it also removes all but the newest
+// ones, and those that were never finished. One that it cannot remove is no reason to refuse the
+// file.
+func forget(path, made string) {
 	all, _ := Kept(path)
-	all = slices.DeleteFunc(all, func(name string) bool { return name == kept })
+	all = slices.DeleteFunc(all, func(name string) bool { return name == made })
 	end := func(name string) string { return name[strings.LastIndexByte(name, '.'):] } // when it was written
 	slices.SortFunc(all, func(a, b string) int { return -cmp.Compare(end(a), end(b)) })
-	whole := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return end(name) == ".part" })
+	oldest := written(path).Add(-keptFor)
+	others := 0
 	for _, name := range all {
-		if !slices.Contains(whole[:min(keptCopies-1, len(whole))], name) {
+		whole := end(name) != ".part"
+		if info, err := os.Stat(name); err == nil && info.ModTime().Before(oldest) || made != "" && (!whole || others == keptCopies-1) {
 			_ = os.Remove(name)
+		} else if whole {
+			others++
 		}
 	}
 }

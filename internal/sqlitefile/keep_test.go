@@ -88,6 +88,27 @@ func TestTwoCopiesStay(t *testing.T) {
 	}
 }
 
+// TestOldCopiesGo: when the file is opened, though its schema does not change.
+func TestOldCopiesGo(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "numbers.db")
+	openNumbers(t, path).add(t)
+	old, young := path+".schema-1.20240101T000000Z", path+".schema-1.20230101T000000Z"
+	for name, age := range map[string]time.Duration{old: keptFor + time.Hour, young: keptFor - time.Hour} {
+		if err := os.WriteFile(name, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		made := written(path).Add(-age)
+		if err := os.Chtimes(name, made, made); err != nil {
+			t.Fatal(err)
+		}
+	}
+	openNumbers(t, path)
+	found, err := Kept(path)
+	if want := []string{young}; err != nil || !slices.Equal(found, want) {
+		t.Errorf("%q stay, want %q, %v", found, want, err)
+	}
+}
+
 // TestKeepFails: without room for the copy, or if the step fails, the file stays as it is, and no
 // copy is left by each try.
 func TestKeepFails(t *testing.T) {
