@@ -34,7 +34,7 @@ func RunsCommand(a *session.Session) *cobra.Command {
 				case work:
 					s.View(view.WorkTable(all))
 				default:
-					s.View(view.ShortRunTable(all))
+					s.View(view.RunTable(view.ShortRuns(all)))
 				}
 			})
 		})

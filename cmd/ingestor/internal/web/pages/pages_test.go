@@ -305,6 +305,10 @@ func TestAFactIsSaidOnce(t *testing.T) {
 	if n := strings.Count(text, "youtube/units has 0 of 3 left in 24 h"); n != 1 {
 		t.Errorf("it says %d times why:\n%s", n, text)
 	}
+	for range 3 {
+		r.Run("trending")
+	}
+	r.reads("/runs", "youtube/units had too few units left (3 times since 2026-11-20 20:00 UTC)")
 }
 
 func TestTheDayOfAPool(t *testing.T) {

@@ -62,8 +62,8 @@ const latest = 12
 
 func (s *state) timeline() timeline {
 	t := timeline{Wide: s.drawRuns(760), Narrow: s.drawRuns(340), Partial: s.partial}
-	if len(s.runs) > 0 {
-		t.Latest = s.runTable(s.runs[:min(len(s.runs), latest)])
+	if runs := view.ShortRuns(s.runs); len(runs) > 0 {
+		t.Latest = s.runTable(runs[:min(len(runs), latest)])
 	}
 	t.Jobs = s.outlooks()
 	return t
@@ -87,7 +87,7 @@ func (s *state) outlooks() (all []jobRow) {
 
 // runTable returns the table of runs: the columns of the view with links, and why each
 // stopped.
-func (s *state) runTable(runs []catalog.RunRecord) *table {
+func (s *state) runTable(runs []view.ShortRun) *table {
 	t := view.RunTable(runs)
 	for i := range runs {
 		for k, c := range t.Columns {
@@ -304,9 +304,9 @@ func stopped(r *catalog.RunRecord) *catalog.WorkRecord {
 }
 
 // whyRun is the cell that says why a run stopped, and when it resumes.
-func (s *state) whyRun(r *catalog.RunRecord) any {
+func (s *state) whyRun(r *view.ShortRun) any {
 	var says sentence
-	switch w := stopped(r); {
+	switch w := stopped(r.RunRecord); {
 	case w != nil:
 		says = why(w)
 		if w.State == catalog.Failed && w.Work != "" {
@@ -320,5 +320,5 @@ func (s *state) whyRun(r *catalog.RunRecord) any {
 	if says == nil {
 		return nil
 	}
-	return view.Reason{Why: says.String(), Until: r.ResumeAt}
+	return view.Reason{Why: r.With(says.String()), Until: r.ResumeAt}
 }

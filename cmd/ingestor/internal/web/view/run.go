@@ -33,77 +33,71 @@ func Total(r *catalog.RunRecord) (sum catalog.WorkRecord) {
 	return sum
 }
 
-type runRow struct {
+// ShortRun is a run, with those before it that found the same: still nothing to spend.
+type ShortRun struct {
 	*catalog.RunRecord
-	sum catalog.WorkRecord
-	// The runs before it that found the same: still nothing to spend.
-	times int
-	since time.Time
+	sum    catalog.WorkRecord
+	before int
+	since  time.Time
+}
+
+// ShortRuns returns the runs, the latest first. Runs of a job that waited for the same time are
+// one: a job that is due each minute would fill a table until tomorrow.
+func ShortRuns(all []catalog.RunRecord) (short []ShortRun) {
+	last := map[string]int{} // place of each job
+	for i := range all {
+		r := ShortRun{RunRecord: &all[i], sum: Total(&all[i])}
+		at, known := last[r.Job]
+		if known && r.waits() && short[at].waits() && r.ResumeAt.Equal(short[at].ResumeAt) {
+			short[at].before++
+			short[at].since = r.StartedAt
+			continue
+		}
+		last[r.Job] = len(short)
+		short = append(short, r)
+	}
+	return short
 }
 
 // waits reports whether a run did nothing but see that its work stays deferred.
-func (r *runRow) waits() bool {
+func (r *ShortRun) waits() bool {
 	return r.State == catalog.Deferred && !r.ResumeAt.IsZero() && r.sum.Pages == 0 && r.sum.Units == 0
 }
 
-func (r *runRow) why() string {
-	if r.times == 0 {
-		return Why(r.RunRecord)
+// With adds to why a run stopped that others before it found the same.
+func (r *ShortRun) With(why string) string {
+	if r.before == 0 {
+		return why
 	}
-	return fmt.Sprintf("%s (as %d runs before it, since %s)", Why(r.RunRecord), r.times, r.since.UTC().Format("2006-01-02 15:04 MST"))
+	return fmt.Sprintf("%s (%d times since %s)", why, r.before+1, r.since.UTC().Format("2006-01-02 15:04 MST"))
 }
 
-var runColumns = []column[runRow]{
-	{Column{Name: "run", Number: true, Terminal: true}, func(r *runRow) any { return r.ID }},
-	{Column{Name: "job", Long: true}, func(r *runRow) any { return r.Job }},
-	{Column{Name: "started"}, func(r *runRow) any { return r.StartedAt }},
-	{Column{Name: "took", Number: true}, func(r *runRow) any {
+var runColumns = []column[ShortRun]{
+	{Column{Name: "run", Number: true, Terminal: true}, func(r *ShortRun) any { return r.ID }},
+	{Column{Name: "job", Long: true}, func(r *ShortRun) any { return r.Job }},
+	{Column{Name: "started"}, func(r *ShortRun) any { return r.StartedAt }},
+	{Column{Name: "took", Number: true}, func(r *ShortRun) any {
 		if r.EndedAt.IsZero() {
 			return nil
 		}
 		return r.EndedAt.Sub(r.StartedAt)
 	}},
-	{Column{Name: "state"}, func(r *runRow) any {
+	{Column{Name: "state"}, func(r *ShortRun) any {
 		is := StateOf(r.State)
 		if r.State == catalog.Skipped && r.Error != ingest.DoneSince {
 			is.Level = Warn
 		}
 		return is
 	}},
-	{Column{Name: "pages", Number: true, Spare: true}, func(r *runRow) any { return int64(r.sum.Pages) }},
-	{Column{Name: "units", Number: true}, func(r *runRow) any { return r.sum.Units }},
-	{Column{Name: "new", Number: true}, func(r *runRow) any { return int64(r.sum.New) }},
-	{Column{Name: "updated", Number: true}, func(r *runRow) any { return int64(r.sum.Updated) }},
-	{Column{Name: "why", Long: true, Terminal: true}, func(r *runRow) any { return reason(r.why(), r.ResumeAt) }},
+	{Column{Name: "pages", Number: true, Spare: true}, func(r *ShortRun) any { return int64(r.sum.Pages) }},
+	{Column{Name: "units", Number: true}, func(r *ShortRun) any { return r.sum.Units }},
+	{Column{Name: "new", Number: true}, func(r *ShortRun) any { return int64(r.sum.New) }},
+	{Column{Name: "updated", Number: true}, func(r *ShortRun) any { return int64(r.sum.Updated) }},
+	{Column{Name: "why", Long: true, Terminal: true}, func(r *ShortRun) any { return reason(r.With(Why(r.RunRecord)), r.ResumeAt) }},
 }
 
-// RunTable returns a row for each run, the latest first.
-func RunTable(all []catalog.RunRecord) Table {
-	rows := make([]runRow, len(all))
-	for i := range all {
-		rows[i] = runRow{RunRecord: &all[i], sum: Total(&all[i])}
-	}
-	return table(runColumns, rows)
-}
-
-// ShortRunTable is [RunTable], but runs of a job that waited for the same time share a row: a job
-// that is due each minute would fill the table until tomorrow.
-func ShortRunTable(all []catalog.RunRecord) Table {
-	var rows []runRow
-	last := map[string]int{} // row of each job
-	for i := range all {
-		r := runRow{RunRecord: &all[i], sum: Total(&all[i])}
-		at, known := last[r.Job]
-		if known && r.waits() && rows[at].waits() && r.ResumeAt.Equal(rows[at].ResumeAt) {
-			rows[at].times++
-			rows[at].since = r.StartedAt
-			continue
-		}
-		last[r.Job] = len(rows)
-		rows = append(rows, r)
-	}
-	return table(runColumns, rows)
-}
+// RunTable returns a row for each run.
+func RunTable(runs []ShortRun) Table { return table(runColumns, runs) }
 
 type workRow struct {
 	*catalog.WorkRecord
