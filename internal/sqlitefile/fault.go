@@ -40,7 +40,7 @@ func Full(err error) bool {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok && e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE {
 		return true
 	}
-	return Code(err) == sqlite3.SQLITE_FULL || errors.Is(err, ErrNoRoom) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+	return Code(err) == sqlite3.SQLITE_FULL || errors.Is(err, errFull) || errors.Is(err, ErrNoRoom) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
 // Ailing reports whether an error comes from the file or its disk, and not from a wrong path:
@@ -59,15 +59,16 @@ func Unwritable(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC)
 }
 
-// remedy returns what is wrong and what to do, by SQLite's code, or "".
-func (k *Kind) remedy(code int) string {
-	switch code {
-	case sqlite3.SQLITE_FULL:
+// remedy returns what is wrong and what to do, or "".
+func (k *Kind) remedy(err error) string {
+	if Full(err) && !errors.Is(err, ErrNoRoom) { // which says so itself
 		return "the disk is full; " + k.Full
+	}
+	switch Code(err) {
 	case sqlite3.SQLITE_READONLY:
 		return "it cannot be written; give this user the right to write the file and its directory, or mount its file system for writing"
 	case sqlite3.SQLITE_CANTOPEN:
-		return "it cannot be opened; give this user the right to read and write the file and its directory"
+		return "it cannot be opened; give this user the right to read and write the file and its directory, or mount its file system for writing"
 	case sqlite3.SQLITE_NOTADB:
 		return "it is no SQLite database and was left as it is; name another file, or move this one away"
 	case sqlite3.SQLITE_CORRUPT:
@@ -87,7 +88,7 @@ func (k *Kind) Fault(doing, path string, err error) error {
 	case nil, context.Canceled, context.DeadlineExceeded: //nolint:errorlint // as they are
 		return err
 	}
-	if remedy := k.remedy(code(err)); remedy != "" {
+	if remedy := k.remedy(err); remedy != "" {
 		return fmt.Errorf("%s %s: %s: %w", doing, path, remedy, err)
 	}
 	return fmt.Errorf("%s %s: %w", doing, path, err)

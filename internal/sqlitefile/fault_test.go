@@ -3,6 +3,7 @@ package sqlitefile
 import (
 	"fmt"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -13,6 +14,9 @@ func TestADiskThatFails(t *testing.T) {
 		err := fmt.Errorf("open: %w", &os.PathError{Op: "mkdir", Path: "state", Err: errno})
 		if Full(err) != full {
 			t.Errorf("full is %v: %v", !full, err)
+		}
+		if told := numbers.Fault("open", "x.db", err); strings.Contains(told.Error(), "the disk is full; ") != full {
+			t.Errorf("it says: %v", told)
 		}
 	}
 }

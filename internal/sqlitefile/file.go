@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"time"
-
-	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // File is an open file, with a session that writes and a few that read.
@@ -332,12 +330,4 @@ func (f *File) TryWrite() (broken, full error) {
 		full = f.Fault("write to", errFull)
 	}
 	return f.Fault("write to", err), full
-}
-
-// code is [Code], which has none for a disk that was found full.
-func code(err error) int {
-	if errors.Is(err, errFull) {
-		return sqlite3.SQLITE_FULL
-	}
-	return Code(err)
 }
