@@ -17,14 +17,16 @@ TIMEOUT ?= 40m
 VET ?=
 # The commands that tests run, and that a minimal system may lack.
 NEED := redis-server postgresql python3 curl sqlite3
-MODULES := . quota/observe quota/open quota/pgstore quota/meter/grpcmeter ingest cmd/ingestor bench sdktest
+# The modules of go.work. To lint them one by one takes twice as long.
+WORK := . quota/observe quota/open quota/pgstore quota/meter/grpcmeter ingest cmd/ingestor
 PKG ?= quota/meter
 N ?= 300
-# The longest come first, so that the others fill up the processors beside them.
+# The longest come first, so that the others fill up the processors beside them: they wait for
+# servers and processes for most of their time.
 LONG := ./cmd/ingestor/internal/testing/chaos ./cmd/ingestor ./quota/open ./quota/redisstore ./ingest/fleet ./ingest/catalog/pgcatalog ./quota/pgstore
 # To link a test without tables for a debugger takes two thirds of the time. Traces of a stack stay as they are.
 LINK := -ldflags=-s
-RACE ?= ./quota/sqlitestore ./quota/pgstore/... ./quota/redisstore ./quota/... ./quota/observe/... ./quota/open ./quota/meter/grpcmeter
+RACE ?= ./quota ./quota/redisstore ./quota/pgstore/... ./quota/... ./quota/observe/... ./quota/open ./quota/meter/grpcmeter
 # What -race leaves out: tests that calculate, or wait for other processes, and promises of the
 # stores' suite in which one caller acts. They are slow with -race, and have no race to find.
 # make soak leaves nothing out. Names of tests must come before those of subtests.
@@ -54,7 +56,7 @@ test: ## run all tests with reduced counts; installs the commands that it NEEDs 
 # processes find that others were too slow. In the second one, clients and benches wait while -race
 # calculates. Without -v, go test would not say that the clients of npm are not tested.
 test-main:
-	go test $(VET) $(LINK) -p 3 -timeout $(TIMEOUT) -skip '^TestNodeClients$$' $(LONG) work
+	go test $(VET) $(LINK) -p 5 -timeout $(TIMEOUT) -skip '^TestNodeClients$$' $(LONG) work
 
 test-others:
 	$(MAKE) --no-print-directory -j 2 --output-sync test-race test-clients
@@ -67,7 +69,7 @@ test-clients:
 		grep -e '^ok' -e SKIPPED $$log
 
 test-race:
-	.ci/race $(LINK) -timeout $(TIMEOUT) -skip '$(ALONE)' $(RACE)
+	.ci/race $(LINK) -p 3 -timeout $(TIMEOUT) -skip '$(ALONE)' $(RACE)
 
 fresh: ## run demo and test in a new minimal Debian, of FORMS bare (no C compiler, no node) and tools; needs root
 	.ci/fresh $(FORMS)
@@ -106,7 +108,8 @@ lint: ## run gofumpt, go vet, staticcheck and others; check that modules are tid
 	.ci/tidy -diff
 	GOWORK=off go build -C .ci/tools -o ../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	go vet -tags 'browser contract manual' ./cmd/ingestor/... ./internal/testing/taken
-	failed=0; for module in $(MODULES); do (cd $$module && $(CURDIR)/.ci/bin/golangci-lint run ./...) || failed=1; done; exit $$failed
+	failed=0; .ci/bin/golangci-lint run $(addsuffix /...,$(addprefix ./,$(WORK))) || failed=1; \
+		for module in bench sdktest; do (cd $$module && $(CURDIR)/.ci/bin/golangci-lint run ./...) || failed=1; done; exit $$failed
 
 fuzz: ## run every fuzz target for FUZZTIME (default 30s)
 	.ci/fuzz $(FUZZTIME)
