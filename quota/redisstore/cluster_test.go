@@ -65,7 +65,7 @@ func through(proxies map[string]*redistest.Proxy) func(context.Context, string, 
 
 func TestStoreOnCluster(t *testing.T) {
 	h := harness(t, dialCluster(t, redis.ClusterOptions{}))
-	h.Operations = scaled(600, h.Operations) // TestStore makes more with the same scripts
+	h.Operations = scaled(600, 20_000) // TestStore makes more with the same scripts
 	storetest.Run(t, h)
 }
 

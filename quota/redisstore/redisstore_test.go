@@ -278,7 +278,7 @@ func harness(t *testing.T, client redis.UniversalClient) storetest.Harness {
 		},
 
 		Age:        func(t testing.TB, s quota.Store, d time.Duration) { age(t, client, prefixOf[s], d) },
-		Operations: scaled(3_000, 20_000),
+		Operations: scaled(3_000, 100_000),
 	}
 }
 

@@ -44,7 +44,7 @@ func TestStoreBehindSentinel(t *testing.T) {
 	}
 	failover(t, s)
 	h := harness(t, c)
-	h.Operations = scaled(600, h.Operations) // TestStore makes more with the same scripts
+	h.Operations = scaled(600, 20_000) // TestStore makes more with the same scripts
 	storetest.Run(t, h)
 	if got := askedServer(t, c); got != s.Master.Addr {
 		t.Errorf("%s answered, the promoted replica is %s", got, s.Master.Addr)
