@@ -115,6 +115,9 @@ func (w *heardWindow) over(at, now time.Time) bool {
 
 // enter forgets what was heard about a window of the upstream that has ended.
 func (w *heardWindow) enter(r *report) {
+	if spec := &r.charge.Windows[r.charge.Window].Spec; spec.Calendar() && w.shownAt.Before(r.at) {
+		w.shownAt = time.Time{} // the verdict was about a period that has ended
+	}
 	if w.guessed {
 		if r.at.After(w.until.Add(-w.per)) { // some of own was reserved before the upstream's window
 			w.own = 0
@@ -366,6 +369,9 @@ func (h *heard) wrote(w *heardWindow, r *Request, own int64, now time.Time) {
 	used := r.Charges[0].Units
 	if w.at.Equal(r.At) {
 		w.known = max(w.known, used-own)
+	}
+	if !w.refills && w.until.Sub(now) <= w.per/heardShare { // it leaves before a verdict would be too old
+		return
 	}
 	if !w.recent(now) {
 		w.shown = 0

@@ -169,6 +169,43 @@ func TestUnitsOfOthersCountUntilTheUpstreamsReset(t *testing.T) {
 	h.counts("core", 1)
 }
 
+// TestAReportOfTheLastSecondHidesNoOther: what it says counts for that second alone, so the
+// ledger does not know what the next window's report says.
+func TestAReportOfTheLastSecondHidesNoOther(t *testing.T) {
+	h := newHub(t, 1)
+	h.hear(0, "core", 4000, noon.Add(time.Second))
+	h.flush()
+	h.clock.Advance(4 * time.Second) // a ring is at most one precision late
+	h.hear(0, "core", 4500, noon.Add(time.Hour))
+	h.counts("core", 500)
+}
+
+// TestAVerdictOfYesterdayHidesNoReport: what a calendar counted has left at midnight, however lately
+// the store said so.
+func TestAVerdictOfYesterdayHidesNoReport(t *testing.T) {
+	l, clock, _ := observing(t, `
+revision: 1
+upstreams:
+  api: {pools: {units: {quota: 100, windows: [{per: day}]}}, methods: {a: 5}, feedback: [{pool: units, used: {header: X-Used}}]}
+`, nil)
+	midnight := noon.Truncate(24 * time.Hour).Add(24 * time.Hour)
+	clock.Set(midnight.Add(-10 * time.Minute))
+	for range 10 {
+		must(t, l, quota.Call{Method: "a"})
+	}
+	clock.Set(midnight.Add(10 * time.Minute))
+	used := int64(30)
+	if _, err := l.Observe(t.Context(), quota.Observation{Pool: quota.Pool{Upstream: "api", Account: "default", Name: "units"}, Used: &used, Reset: midnight.Add(24 * time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := unitsUsed(t, l, "default"); got != used {
+		t.Errorf("the day has %d units, want %d", got, used)
+	}
+}
+
 func TestReportsAreAMaximum(t *testing.T) {
 	for _, c := range []struct {
 		name string
