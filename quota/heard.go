@@ -239,6 +239,9 @@ func (h *heard) note(v *Verdict, charges []Charge, reported map[[2]string]bool, 
 			}
 			if c.Pool == v.Pool && c.Windows[j].Name == v.Window && !v.Blocked {
 				w.shown, w.shownAt = v.Used, now
+				if !v.Allowed && v.RetryAfter <= w.per/heardShare { // some leave before the verdict would be too old
+					w.shownAt = time.Time{}
+				}
 			}
 			if v.Allowed && !v.Repeat {
 				h.reserved(w, now, c.Units)

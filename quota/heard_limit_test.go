@@ -305,6 +305,30 @@ func TestTheLaterAnswerHolds(t *testing.T) {
 	}
 }
 
+// TestALateAnswerRaisesNoLimitThatWasHeardAgain: the store keeps when a limit was first heard, and not
+// each time. An answer from between comes late, in any process.
+func TestALateAnswerRaisesNoLimitThatWasHeardAgain(t *testing.T) {
+	clock := quota.NewSimClock(noon)
+	s := memstore.New(&memstore.Options{Clock: clock})
+	one, other := newHeardLedger(t, clock, s), newHeardLedger(t, clock, s)
+	holds := func(limit int64) {
+		t.Helper()
+		if w := first(t, newHeardLedger(t, clock, s), hubPool("core")); w.Limit != limit {
+			t.Errorf("the limit is %d, want %d", w.Limit, limit)
+		}
+	}
+	observe(t, one, quota.Observation{Pool: hubPool("core"), Limit: 40})
+	clock.Advance(4 * time.Minute)
+	observe(t, one, quota.Observation{Pool: hubPool("core"), Limit: 40})
+	for _, l := range []*sharedLedger{one, other} {
+		observe(t, l, quota.Observation{Pool: hubPool("core"), Limit: 100, Age: 2 * time.Minute})
+		holds(38)
+	}
+	clock.Advance(4 * time.Minute) // what was heard after five minutes would have been kept
+	observe(t, other, quota.Observation{Pool: hubPool("core"), Limit: 100, Age: 2 * time.Minute})
+	holds(95)
+}
+
 // TestUseBeyondALowLimit: what an answer without a limit says is used counts also after a lower
 // limit that was heard before has ended.
 func TestUseBeyondALowLimit(t *testing.T) {

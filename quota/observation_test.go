@@ -206,6 +206,21 @@ upstreams:
 	}
 }
 
+// TestARefusalHidesNoReport: units that refuse a call leave when the refusal says so.
+func TestARefusalHidesNoReport(t *testing.T) {
+	h := newHub(t, 2)
+	h.hear(0, "core", 0, noon.Add(time.Hour)) // others have spent all
+	h.flush()
+	h.clock.Advance(time.Hour)
+	if _, err := h.ledger[1].Reserve(t.Context(), quota.Call{Method: "get"}); err == nil {
+		t.Fatal("it is not refused, so it shows nothing")
+	}
+	h.hear(1, "core", 0, noon.Add(2*time.Hour)) // and again
+	h.clock.Advance(5 * time.Second)
+	h.hear(1, "core", 0, noon.Add(2*time.Hour))
+	h.counts("core", 5000)
+}
+
 func TestReportsAreAMaximum(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -65,7 +65,9 @@ const (
 	// raiseAfter is how long the lower one of two limits holds at least. An upstream that
 	// reports two of them in turn, as of two keys, costs two writes in that time.
 	raiseAfter = time.Minute
-	// A report of the limit that is kept prolongs it if it is a share of its life later.
+	// A report of the limit that is kept prolongs it if it is a share of its life later. So a report
+	// that comes late and raises the limit must be as much later: the lower one may have been
+	// reported again in between.
 	renewShare = 12
 )
 
@@ -363,12 +365,16 @@ func (l *Ledger) shareLimit(ctx context.Context, p *prices, pool Pool, index int
 	l.limits.mu.RUnlock()
 	holds, _ := kept.inForce(w, now, noProbes)
 	later, heard := came.Sub(kept.heard), !kept.heard.IsZero()
+	renewed, raise := lifeOf(w.Window)/renewShare, raiseAfter
+	if now.Sub(came) > raiseAfter {
+		raise = renewed
+	}
 	switch {
 	case heard && later < -raiseAfter && kept.heard.Sub(now) < raiseAfter: // or a clock was wrong
 		return true
-	case holds == k.Quota && (k.Quota == 0 || k.Quota > w.Quota || later < lifeOf(w.Window)/renewShare):
+	case holds == k.Quota && (k.Quota == 0 || k.Quota > w.Quota || later < renewed):
 		return true
-	case heard && holds != 0 && limit > holds && later < raiseAfter:
+	case heard && holds != 0 && limit > holds && later < raise:
 		return true
 	}
 	within, cancel := context.WithTimeout(ctx, settleTimeout)
