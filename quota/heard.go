@@ -356,11 +356,11 @@ func (h *heard) take(w *heardWindow, now time.Time) (r Request, own int64, ok bo
 	// Ours of a while before also count. The resets that two processes read differ by a
 	// second or two, and one must see what the other has recorded.
 	at, since := w.at, w.at.Add(-w.per/4)
-	if missing && w.over(at, now) { // a process that was frozen writes late
-		at = now
-	}
-	if !at.Before(now) || w.refills { // all that counts now
-		since = now.Add(-w.per)
+	switch all := now.Add(-w.per); {
+	case missing && w.over(at, now): // a process that was frozen writes late
+		at, since = now, all
+	case w.refills:
+		since = all
 	}
 	return Request{Charges: []Charge{c}, Labels: Labels{Method: Others}, At: at, AtLeast: true, Since: since}, w.own, missing
 }

@@ -221,6 +221,21 @@ func TestARefusalHidesNoReport(t *testing.T) {
 	h.counts("core", 5000)
 }
 
+// TestUnitsOfTheLastWindowHideNoReport: they leave with the lateness of a ring, and are none of the
+// next window.
+func TestUnitsOfTheLastWindowHideNoReport(t *testing.T) {
+	h := newHub(t, 2)
+	h.hear(0, "core", 0, noon.Add(time.Hour)) // others have spent all
+	h.flush()
+	h.clock.Advance(time.Hour)
+	for range 2 {
+		h.hear(1, "core", 0, noon.Add(2*time.Hour)) // and again
+		h.flush()
+		h.clock.Advance(5 * time.Second)
+	}
+	h.counts("core", 5000)
+}
+
 func TestReportsAreAMaximum(t *testing.T) {
 	for _, c := range []struct {
 		name string
