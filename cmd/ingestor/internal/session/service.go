@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
@@ -21,6 +22,7 @@ import (
 const (
 	serviceSocket = "/run/ingestor/quota.sock"
 	serviceLedger = "/var/lib/ingestor/ledger.db"
+	serviceConfig = "/etc/ingestor/ingestor.yaml" // found by who edits it there, and names no ledger of theirs
 )
 
 func exists(path string) bool {
@@ -32,7 +34,7 @@ func exists(path string) bool {
 // named none. If there is nobody to ask, the error is fs.ErrNotExist.
 func (a *Session) AskService(ctx context.Context, s *settings.Settings) (is *verdict.Standing, at string, err error) {
 	at = cmp.Or(s.Socket, serviceSocket)
-	if s.File != "" || s.Ledger != settings.DefaultSettings(s.State).Ledger {
+	if file, _ := filepath.Abs(s.File); s.File != "" && file != serviceConfig || s.Ledger != settings.DefaultSettings(s.State).Ledger {
 		return nil, at, fs.ErrNotExist
 	}
 	if _, err := os.Stat(s.LedgerFile()); !errors.Is(err, fs.ErrNotExist) {
