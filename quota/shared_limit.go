@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -172,6 +173,9 @@ func (p *prices) checkLimit(s *sharedPools, k *KeyLimit) error {
 	upstream := strings.TrimPrefix(s.families[0], LimitsOfUpstream)
 	of, length := splitPlace(k.Key)
 	name := of.Name
+	if pools := p.book.Upstreams[upstream].Pools; pools[name] == nil {
+		return BadInput("upstream %s has no pool %.40q; it has %s", upstream, name, strings.Join(slices.Sorted(maps.Keys(pools)), ", "))
+	}
 	if !s.pools[name] {
 		return BadInput("upstream %s: the limit of the pool %.40q is that of the price book; a pool whose answers report a limit, or with limit: learn and a metric, takes another one", upstream, name)
 	}

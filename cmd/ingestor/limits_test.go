@@ -252,7 +252,7 @@ func TestLimitsOfBudgets(t *testing.T) {
 	run(console.ExitDone, "# upstream:budgets all: 30.00 USD, by ", "costs", "show")
 	run(console.ExitUsage, `the quota "25" is no amount; write it as 12.50 USD`, "limits", "set", "budgets", "all", "25")
 	run(console.ExitUsage, "name one, as in user:KEY", "limits", "set", "budgets", "user", "25 USD")
-	run(console.ExitUsage, `the limit of the pool "team"`, "limits", "set", "budgets", "team", "25 USD")
+	run(console.ExitUsage, `upstream budgets has no pool "team"; it has `, "limits", "set", "budgets", "team", "25 USD")
 	run(console.ExitDone, "the price book's holds again", "limits", "rm", "budgets", "all")
 	if r := f.run("quota"); strings.Contains(r.stdout, "somebody has set") {
 		t.Errorf("a removed limit is shown: %s", r.stdout)
