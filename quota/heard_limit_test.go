@@ -329,6 +329,21 @@ func TestALateAnswerRaisesNoLimitThatWasHeardAgain(t *testing.T) {
 	holds(95)
 }
 
+// TestALimitOfAMomentAgoStands: a process that has not heard of it yet renews no older one in its place.
+func TestALimitOfAMomentAgoStands(t *testing.T) {
+	clock := quota.NewSimClock(noon)
+	s := memstore.New(&memstore.Options{Clock: clock})
+	one, other := newHeardLedger(t, clock, s), newHeardLedger(t, clock, s)
+	observe(t, other, quota.Observation{Pool: hubPool("core"), Limit: 60})
+	clock.Advance(6 * time.Minute)
+	must(t, other.Ledger, quota.Call{Method: "get"}) // now it knows the limits
+	observe(t, one, quota.Observation{Pool: hubPool("core"), Limit: 40})
+	observe(t, other, quota.Observation{Pool: hubPool("core"), Limit: 60, Age: 100 * time.Millisecond})
+	if w := first(t, newHeardLedger(t, clock, s), hubPool("core")); w.Limit != 38 {
+		t.Errorf("the limit is %d, want 38", w.Limit)
+	}
+}
+
 // TestUseBeyondALowLimit: what an answer without a limit says is used counts also after a lower
 // limit that was heard before has ended.
 func TestUseBeyondALowLimit(t *testing.T) {

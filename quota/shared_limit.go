@@ -364,22 +364,11 @@ func (l *Ledger) shareLimit(ctx context.Context, p *prices, pool Pool, index int
 	if limit == w.Quota {
 		k.Quota = 0
 	}
-	l.limits.mu.RLock()
-	_, kept := l.limits.found(key, families)
-	l.limits.mu.RUnlock()
-	holds, _ := kept.inForce(w, now, noProbes)
-	later, heard := came.Sub(kept.heard), !kept.heard.IsZero()
-	renewed, raise := lifeOf(w.Window)/renewShare, raiseAfter
-	if now.Sub(came) > raiseAfter {
-		raise = renewed
+	if l.limits.stands(&k, families, w, came, now) {
+		return true
 	}
-	switch {
-	case heard && later < -raiseAfter && kept.heard.Sub(now) < raiseAfter: // or a clock was wrong
-		return true
-	case holds == k.Quota && (k.Quota == 0 || k.Quota > w.Quota || later < renewed):
-		return true
-	case heard && holds != 0 && limit > holds && later < raise:
-		return true
+	if _ = l.askLimit(ctx, keeper, key, families); l.limits.stands(&k, families, w, came, now) {
+		return true // another process has set one in the meantime
 	}
 	within, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
@@ -391,6 +380,26 @@ func (l *Ledger) shareLimit(ctx context.Context, p *prices, pool Pool, index int
 		l.tell(ctx, Event{Kind: EventLimit, Pool: pool, Units: limit, Err: err})
 	}
 	return err == nil
+}
+
+// stands reports whether what is kept of a limit need not change by a report of the time came.
+func (k *keyLimits) stands(l *KeyLimit, families []string, w reportedWindow, came, now time.Time) bool {
+	k.mu.RLock()
+	_, kept := k.found(l.Key, families)
+	k.mu.RUnlock()
+	holds, _ := kept.inForce(w, now, noProbes)
+	later, heard := came.Sub(kept.heard), !kept.heard.IsZero()
+	renewed, raise := lifeOf(w.Window)/renewShare, raiseAfter
+	if now.Sub(came) > raiseAfter {
+		raise = renewed
+	}
+	switch {
+	case heard && later < -raiseAfter && kept.heard.Sub(now) < raiseAfter: // or a clock was wrong
+		return true
+	case holds == l.Quota && (l.Quota == 0 || l.Quota > w.Quota || later < renewed):
+		return true
+	}
+	return heard && holds != 0 && cmp.Or(l.Quota, w.Quota) > holds && later < raise
 }
 
 // adopted returns the price of a call by the limits that were reported. An estimate is
