@@ -56,7 +56,7 @@ test: ## run all tests with reduced counts; installs the commands that it NEEDs 
 # processes find that others were too slow. In the second one, clients and benches wait while -race
 # calculates. Without -v, go test would not say that the clients of npm are not tested.
 test-main:
-	go test $(VET) $(LINK) -p 5 -timeout $(TIMEOUT) -skip '^TestNodeClients$$' $(LONG) work
+	go test $(VET) $(LINK) -p 4 -timeout $(TIMEOUT) -skip '^TestNodeClients$$' $(LONG) work
 
 test-others:
 	$(MAKE) --no-print-directory -j 2 --output-sync test-race test-clients
