@@ -70,6 +70,10 @@ func (s *scenario) try(ctx context.Context, costs *quota.Book, schedules map[str
 	if faults := config.Prepare(); len(faults) > 0 {
 		return nil, faults[0]
 	}
+	maps.DeleteFunc(config.Jobs, func(name string, _ ingest.Job) bool { // Prepare adds retention, which the price book may have no prices for
+		_, is := s.config.Jobs[name]
+		return !is
+	})
 	if week := midnight(s.from, s.zone, trialDays); trial.until.After(week) {
 		trial.until = week
 	}
