@@ -74,9 +74,7 @@ func (s *scenario) try(ctx context.Context, costs *quota.Book, schedules map[str
 		_, is := s.config.Jobs[name]
 		return !is
 	})
-	if week := midnight(s.from, s.zone, trialDays); trial.until.After(week) {
-		trial.until = week
-	}
+	trial.until = midnight(s.from, s.zone, trialDays)
 	trial.config, trial.options, trial.progress, trial.refused = &config, &options, func(time.Time) {}, func() {}
 	var found *Deferral
 	trial.deferred = func(d *Deferral, end func(error)) {
