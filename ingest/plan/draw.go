@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/headroom-quota/headroom/internal/svg"
@@ -34,7 +35,7 @@ type picture struct {
 // deferrals, and work that falls behind.
 func (p *Plan) SVG() []byte {
 	height := headHeight + len(p.Pools)*panelHeight + p.staleHeight()
-	d := &picture{Plan: p, Canvas: svg.New(pictureWidth, float64(height), "The schedule, priced", p.verdict()), series: map[string]string{}}
+	d := &picture{Plan: p, Canvas: svg.New(pictureWidth, float64(height), "The schedule, priced", p.Outcome()), series: map[string]string{}}
 	jobs := map[string]bool{}
 	for _, pool := range p.Pools {
 		for _, day := range pool.Days {
@@ -58,11 +59,13 @@ func (p *Plan) SVG() []byte {
 	return d.File()
 }
 
-// verdict returns the result of the plan in a sentence.
-func (p *Plan) verdict() string {
+// Outcome returns the result of the plan in a sentence.
+func (p *Plan) Outcome() string {
 	switch {
 	case p.Impossible != "":
 		return "It can never fit: " + p.Impossible
+	case p.First == nil && len(p.LeftOut) > 0:
+		return "Nothing is deferred, but the plan leaves out spend of " + strings.Join(p.LeftOut, ", ") + "."
 	case p.First == nil:
 		return "It fits: nothing is deferred."
 	}
@@ -84,7 +87,7 @@ func (d *picture) head() {
 		class = "bad"
 	}
 	d.Rect(plotLeft-40, 38, 8, 8, class)
-	d.Text(plotLeft-26, 47, "", d.verdict())
+	d.Text(plotLeft-26, 47, "", d.Outcome())
 	x := float64(plotLeft - 40)
 	entry := func(class, text string) {
 		d.Rect(x, 60, 10, 10, class)

@@ -52,7 +52,10 @@ type Plan struct {
 	Stale      []Stale    `json:"stale"`    // the worst first
 	Compared   []Compared `json:"compared"`
 	Remedy     *Remedy    `json:"remedy,omitempty"` // nil if it fits
-	Notes      []string   `json:"notes"`
+	// LeftOut are the jobs of which the plan does not know the spend, or knows only a part. The
+	// notes say why.
+	LeftOut []string `json:"left_out,omitempty"`
+	Notes   []string `json:"notes"`
 }
 
 // Make prices the schedule of a prepared configuration with a price book.

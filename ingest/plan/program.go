@@ -24,6 +24,7 @@ type assumed struct {
 	units  int64 // 0: unknown, or nothing
 	source string
 	pools  []quota.Pool // from each of them
+	keyed  []string     // upstreams that have no such pool
 }
 
 // spendOf returns what a run of a job's program is taken to spend.
@@ -37,6 +38,8 @@ func (s *scenario) spendOf(j *ingest.Job, costs *quota.Book) assumed {
 	for _, name := range j.MayCall(costs) {
 		if pool := mainPool(costs.Upstreams[name]); pool != "" {
 			a.pools = append(a.pools, quota.Pool{Upstream: name, Account: cmp.Or(j.Account, quota.DefaultAccount), Name: pool})
+		} else {
+			a.keyed = append(a.keyed, name)
 		}
 	}
 	return a
@@ -97,23 +100,28 @@ func (a assumed) by(ctx context.Context, r *rig, j *ingest.Job, patience time.Du
 	return nil
 }
 
-// programNotes say what a plan takes for granted of programs.
-func (s *scenario) programNotes(costs *quota.Book) []string {
-	notes := []string{}
+// programNotes adds to p what it takes for granted of programs, and what it leaves out.
+func (s *scenario) programNotes(costs *quota.Book, p *Plan) {
 	for _, j := range s.config.List() {
 		if !j.Kind.Runs() {
 			continue
 		}
 		a := s.spendOf(j, costs)
-		if a.units == 0 || len(a.pools) == 0 {
-			notes = append(notes, fmt.Sprintf("job %s: what its program spends is unknown, so the plan leaves it out\nTo bound it, set max_units", j.Name))
+		if a.units == 0 && len(a.pools) > 0 {
+			p.LeftOut = append(p.LeftOut, j.Name)
+			p.Notes = append(p.Notes, fmt.Sprintf("job %s: what its program spends is unknown, so the plan leaves it out\nTo bound it, set max_units", j.Name))
 			continue
 		}
 		var names []string
 		for _, pool := range a.pools {
 			names = append(names, pool.Upstream+"/"+pool.Name)
 		}
-		notes = append(notes, fmt.Sprintf("job %s: its program is taken to spend %d units of %s a run, %s", j.Name, a.units, strings.Join(names, ", and of "), a.source))
+		if len(names) > 0 {
+			p.Notes = append(p.Notes, fmt.Sprintf("job %s: its program is taken to spend %d units of %s a run, %s", j.Name, a.units, strings.Join(names, ", and of "), a.source))
+		}
+		if len(a.keyed) > 0 {
+			p.LeftOut = append(p.LeftOut, j.Name)
+			p.Notes = append(p.Notes, fmt.Sprintf("job %s: the plan leaves out what its program spends at %s\nThose pools count by key, such as a model, or count open calls. A plan does not know which keys a program uses", j.Name, strings.Join(a.keyed, ", ")))
+		}
 	}
-	return notes
 }

@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -108,5 +109,30 @@ upstreams:
 				t.Errorf("the remedy is %+v, want %v", r, want)
 			}
 		})
+	}
+}
+
+// TestAPlanKnowsNoKeys: a plan says which upstreams it leaves out, because their pools count by key.
+func TestAPlanKnowsNoKeys(t *testing.T) {
+	costs, err := headroom.Load("builtin/slack")
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := ingest.Job{Kind: ingest.Command, Cron: "@hourly", MaxUnits: 100, Program: ingest.Program{Command: []string{"tap"}}}
+	config := &ingest.Config{Jobs: map[string]ingest.Job{"tap": job}}
+	if faults := config.Prepare(); len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	delete(config.Jobs, "retention")
+	p, err := plan.Make(t.Context(), config, costs, &plan.Options{From: noon, Days: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	notes := strings.Join(p.Notes, "\n")
+	if !strings.Contains(notes, "job tap: the plan leaves out what its program spends at slack") || strings.Contains(notes, "max_units") {
+		t.Errorf("the notes are %q", notes)
+	}
+	if want := "Nothing is deferred, but the plan leaves out spend of tap."; p.Outcome() != want || !slices.Equal(p.LeftOut, []string{"tap"}) {
+		t.Errorf("%v: %q, want %q", p.LeftOut, p.Outcome(), want)
 	}
 }

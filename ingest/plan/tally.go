@@ -245,8 +245,9 @@ func (t *tally) plan(ctx context.Context) (*Plan, error) {
 	p := &Plan{
 		From: t.s.from.UTC(), Until: t.s.until.UTC(), Zone: t.s.zone.String(), Fits: t.first == nil && t.impossible == nil,
 		Runs: t.runs, Calls: counted.Calls - t.rig.charged.Calls, Refused: counted.Refused - t.rig.charged.Refused, First: t.first,
-		Pools: []Pool{}, Deferred: []Deferred{}, Compared: []Compared{}, Notes: t.s.programNotes(t.rig.ledger.Book()),
+		Pools: []Pool{}, Deferred: []Deferred{}, Compared: []Compared{}, Notes: []string{},
 	}
+	t.s.programNotes(t.rig.ledger.Book(), p)
 	if t.impossible != nil {
 		p.Impossible = t.impossible.Error()
 	}

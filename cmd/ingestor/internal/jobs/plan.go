@@ -170,7 +170,7 @@ func whether(s *console.Sheet, p *plan.Plan) {
 	switch f := p.First; {
 	case p.Impossible != "": // the error of the command says so
 	case f == nil:
-		s.Line("\n%s", s.In(console.Good, "It fits: nothing is deferred."))
+		s.Line("\n%s", s.In(console.Good, p.Outcome()))
 	default:
 		s.Line("\n%s", s.In(console.Bad, fmt.Sprintf("It does not fit. First, at %s, %s of %s is deferred until %s: %s.",
 			console.Stamp(f.At), console.Plain(f.Work), f.Job, console.Stamp(f.Until), f.Why())))
