@@ -25,6 +25,12 @@ func RunsCommand(a *session.Session) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			var short []view.ShortRun
+			if !work && a.Output != "json" {
+				if short, err = shortRuns(ctx, c, q); err != nil {
+					return err
+				}
+			}
 			return a.Print(view.Runs(all), func(s *console.Sheet) {
 				switch {
 				case len(all) == 0 && q.Job != "":
@@ -34,17 +40,40 @@ func RunsCommand(a *session.Session) *cobra.Command {
 				case work:
 					s.View(view.WorkTable(all))
 				default:
-					s.View(view.RunTable(view.ShortRuns(all)))
+					s.View(view.RunTable(short))
 				}
 			})
 		})
 	})
 	cmd.Flags().StringVar(&q.Job, "job", "", "only runs of this `job`")
-	cmd.Flags().IntVarP(&q.Limit, "limit", "n", 20, "`number` of runs to show")
+	cmd.Flags().IntVarP(&q.Limit, "limit", "n", 20, "`number` of runs to show; runs that share a row count as one")
 	cmd.Flags().Int64Var(&q.Before, "before", 0, "only runs before the one with this `id`")
 	cmd.Flags().BoolVar(&work, "work", false, "write a row for each unit of work")
 	_ = cmd.RegisterFlagCompletionFunc("job", a.Complete(session.JobNames))
 	return cmd
+}
+
+// shortRuns reads runs until there are as many rows as the limit of q, and each counts all its runs;
+// or until it has read 5,000 runs.
+func shortRuns(ctx context.Context, c interface {
+	Runs(ctx context.Context, q catalog.RunsQuery) ([]catalog.RunRecord, error)
+}, q catalog.RunsQuery) ([]view.ShortRun, error) {
+	var all []catalog.RunRecord
+	for rows := q.Limit; ; q.Limit = 500 {
+		some, err := c.Runs(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+		whole := len(some) < q.Limit
+		short := view.ShortRuns(all, whole)
+		short = short[:min(len(short), rows)]
+		open := func(r view.ShortRun) bool { return r.Open }
+		if whole || len(all) >= 5000 || len(short) == rows && !slices.ContainsFunc(short, open) {
+			return short, nil
+		}
+		q.Before = some[len(some)-1].ID
+	}
 }
 
 func StateCommand(a *session.Session) *cobra.Command {

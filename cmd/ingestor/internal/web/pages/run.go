@@ -62,7 +62,7 @@ const latest = 12
 
 func (s *state) timeline() timeline {
 	t := timeline{Wide: s.drawRuns(760), Narrow: s.drawRuns(340), Partial: s.partial}
-	if runs := view.ShortRuns(s.runs); len(runs) > 0 {
+	if runs := view.ShortRuns(s.runs, s.whole); len(runs) > 0 {
 		t.Latest = s.runTable(runs[:min(len(runs), latest)])
 	}
 	t.Jobs = s.outlooks()

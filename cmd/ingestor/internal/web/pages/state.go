@@ -40,6 +40,7 @@ type state struct {
 
 	runs    []catalog.RunRecord // of the last 24 hours, the latest first
 	partial bool                // whether the oldest runs are left out
+	whole   bool                // whether there are no earlier runs
 }
 
 // colours returns the colours of the values of a label. Callers are coloured as jobs are.
@@ -188,6 +189,7 @@ func (s *state) readDay(ctx context.Context) error {
 			s.runs = append(s.runs, r)
 		}
 		if len(all) < page || past == len(all) {
+			s.whole = past == 0
 			return nil
 		}
 	}

@@ -36,14 +36,16 @@ func Total(r *catalog.RunRecord) (sum catalog.WorkRecord) {
 // ShortRun is a run, with those before it that found the same: still nothing to spend.
 type ShortRun struct {
 	*catalog.RunRecord
+	Open   bool // whether runs that were not read may have found the same
 	sum    catalog.WorkRecord
 	before int
 	since  time.Time
 }
 
 // ShortRuns returns the runs, the latest first. Runs of a job that waited for the same time are
-// one: a job that is due each minute would fill a table until tomorrow.
-func ShortRuns(all []catalog.RunRecord) (short []ShortRun) {
+// one: a job that is due each minute would fill a table until tomorrow. Whole says that there are no
+// earlier runs.
+func ShortRuns(all []catalog.RunRecord, whole bool) (short []ShortRun) {
 	last := map[string]int{} // place of each job
 	for i := range all {
 		r := ShortRun{RunRecord: &all[i], sum: Total(&all[i])}
@@ -55,6 +57,9 @@ func ShortRuns(all []catalog.RunRecord) (short []ShortRun) {
 		}
 		last[r.Job] = len(short)
 		short = append(short, r)
+	}
+	for _, at := range last {
+		short[at].Open = !whole && short[at].waits()
 	}
 	return short
 }
@@ -69,7 +74,11 @@ func (r *ShortRun) With(why string) string {
 	if r.before == 0 {
 		return why
 	}
-	return fmt.Sprintf("%s (%d times since %s)", why, r.before+1, r.since.UTC().Format("2006-01-02 15:04 MST"))
+	more := ""
+	if r.Open {
+		more = " or more"
+	}
+	return fmt.Sprintf("%s (%s times%s since %s)", why, Number(int64(r.before)+1), more, r.since.UTC().Format("2006-01-02 15:04 MST"))
 }
 
 var runColumns = []column[ShortRun]{

@@ -29,7 +29,7 @@ func runs() []catalog.RunRecord {
 }
 
 func TestRunTable(t *testing.T) {
-	shows(t, view.RunTable(view.ShortRuns(runs())),
+	shows(t, view.RunTable(view.ShortRuns(runs(), true)),
 		"(run#) | job~ | started | took# | state | [pages#] | units# | new# | updated# | (why~)",
 		"1004 | charts | 20:00 |  | good:running | 0 | 0 | 0 | 0 | ",
 		"1003 | charts | 19:00 | 1m0s | good:done | 22 | 33 | 44 | 55 | ",
@@ -51,7 +51,7 @@ func TestRunsThatWaitShareARow(t *testing.T) {
 		other := catalog.RunRecord{ID: run.ID - 1, Job: "news", StartedAt: at, EndedAt: at, State: catalog.Deferred, ResumeAt: now.Add(time.Duration(i) * time.Minute), Error: refused}
 		all = append(all, run, other)
 	}
-	shows(t, view.RunTable(view.ShortRuns(all[:7])),
+	shows(t, view.RunTable(view.ShortRuns(all[:7], true)),
 		"(run#) | job~ | started | took# | state | [pages#] | units# | new# | updated# | (why~)",
 		"9 | charts | 20:00 | 0s | warn:deferred | 0 | 0 | 0 | 0 | not started: refused (3 times since 2026-11-20 18:00 UTC) until 08:00",
 		"8 | news | 20:00 | 0s | warn:deferred | 0 | 0 | 0 | 0 | not started: refused until 20:00",
