@@ -122,7 +122,7 @@ var workColumns = []column[workRow]{
 	{Column{Name: "units", Number: true}, func(w *workRow) any { return w.Units }},
 	{Column{Name: "new", Number: true}, func(w *workRow) any { return int64(w.New) }},
 	{Column{Name: "updated", Number: true}, func(w *workRow) any { return int64(w.Updated) }},
-	{Column{Name: "why", Long: true, Terminal: true}, func(w *workRow) any { return reason(w.Error, w.ResumeAt) }},
+	{Column{Name: "why", Terminal: true}, func(w *workRow) any { return reason(w.Error, w.ResumeAt) }},
 }
 
 // WorkTable returns a row for each unit of work of these runs.

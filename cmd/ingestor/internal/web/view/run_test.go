@@ -61,9 +61,10 @@ func TestRunsThatWaitShareARow(t *testing.T) {
 	)
 }
 
+// TestWorkTable: a narrow terminal wraps why work stopped, and cuts none of it.
 func TestWorkTable(t *testing.T) {
 	shows(t, view.WorkTable(runs()[1:]),
-		"run# | job~ | work~ | state | pages# | units# | new# | updated# | (why~)",
+		"run# | job~ | work~ | state | pages# | units# | new# | updated# | (why)",
 		"1003 | charts | US | good:done | 2 | 3 | 4 | 5 | ",
 		"1003 | charts | DE | good:done | 20 | 30 | 40 | 50 | ",
 		"1002 | news | music in US | warn:deferred | 0 | 0 | 0 | 0 | refused until 21:00",
