@@ -44,7 +44,7 @@ type Job struct {
 	Class   string `yaml:"class,omitempty" doc:"A class of the price book."`
 	Program `yaml:",inline"`
 
-	MaxUnits   int64         `yaml:"max_units,omitempty" doc:"The most units that one run spends; 0 sets no limit."`
+	MaxUnits   int64         `yaml:"max_units,omitempty" doc:"The most units that one run spends, summed over all pools that its calls charge; 0 sets no limit."`
 	MaxRuntime time.Duration `yaml:"max_runtime,omitempty" doc:"The longest time that one run takes; 0 means until the job is due again."`
 
 	Misfire     Misfire       `yaml:"misfire,omitempty" words:"skip|once" doc:"What to do about a missed run."`

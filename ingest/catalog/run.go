@@ -210,7 +210,7 @@ type WorkRecord struct {
 	Work       string    `json:"work"`
 	Region     string    `json:"region,omitempty"`
 	Pages      int       `json:"pages"`
-	Units      int64     `json:"units"`
+	Units      int64     `json:"units"` // summed over all pools that its calls charged
 	New        int       `json:"new"`
 	Updated    int       `json:"updated"`
 	Unchanged  int       `json:"unchanged"`
