@@ -139,7 +139,7 @@ func TestGuidesNameWhatThereIs(t *testing.T) {
 	parse := func(page, command string, whole bool) {
 		t.Helper()
 		args := words.FindAllString(command, -1)
-		if i := slices.Index(args, "env"); i > 0 && args[0] == "runuser" {
+		if i := slices.Index(args, "env"); i > 0 && slices.Contains(args[:i], "runuser") {
 			args = args[i+1:] // the command of another user
 		}
 		for len(args) > 0 && (regexp.MustCompile(`^[A-Z_]+=`).MatchString(args[0]) || args[0] == "export") {
