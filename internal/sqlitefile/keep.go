@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"modernc.org/sqlite"
+
 	"github.com/headroom-quota/headroom/internal/pattern"
 )
 
@@ -148,46 +150,70 @@ func Snapshot(ctx context.Context, path, to string) error {
 // tries is the number of times to read a file that other processes open meanwhile.
 const tries = 3
 
-// Untouched runs do on a read-only session of the file at path. It changes and creates no
-// file, and needs no permission to write. A file that no process has open is read without
-// a lock. If a process opens it meanwhile, do is called again.
+// Untouched runs do on a read-only session of the file at path. It changes no data, and needs no permission to write
+// and no room on the disk. A file that no process has open is read without a lock. If a process changes it meanwhile,
+// do is called again.
 func Untouched(ctx context.Context, path string, do func(*Session) error) error {
 	real, err := filepath.EvalSymlinks(path) // SQLite puts its files beside the real one
 	if err != nil {
 		return err
 	}
 	for try := 1; ; try++ {
-		before, err := os.Stat(real)
-		if err != nil {
-			return err
+		before := data(real)
+		shared := false
+		q := url.Values{"mode": {"ro"}}
+		switch {
+		case before.wal.size == 0: // all data is in the file; an open that failed may have left an empty -wal
+			q.Set("immutable", "1")
+		case size(real+"-shm") < sharedIndex: // a process crashed; SQLite would make a -shm, so it indexes the -wal in memory
+			q["vfs"], q["_pragma"] = []string{noLocks()}, []string{"locking_mode(exclusive)"}
+		default:
+			shared = true
 		}
-		alone := !exists(real + "-wal")
-		err = reading(ctx, real, alone, do)
-		if !alone || try == tries {
-			return err
+		err = reading(ctx, real, q, do)
+		again := data(real) != before
+		if shared { // a -shm that a crash has left does not fit on a full disk again
+			again = err != nil && size(real+"-shm") < sharedIndex
 		}
-		if after, gone := os.Stat(real); gone == nil && after.Size() == before.Size() && after.ModTime().Equal(before.ModTime()) && !exists(real+"-wal") {
+		if try == tries || !again {
 			return err
 		}
 	}
 }
 
-// reading runs do once. With alone, no other process has the file open, and SQLite needs no
-// -wal to read it.
-func reading(ctx context.Context, path string, alone bool, do func(*Session) error) (err error) {
-	q := url.Values{"mode": {"ro"}}
-	if alone {
-		q.Set("immutable", "1")
+// sharedIndex is the least size of a -shm through which processes use a file.
+const sharedIndex = 32 << 10
+
+// noLocks is the name of SQLite's interface to the system that takes no locks.
+func noLocks() string {
+	if runtime.GOOS == "windows" {
+		return "win32-none"
 	}
+	return "unix-none"
+}
+
+// stamp changes with the data of a file. It is zero for an empty or missing file.
+type stamp struct{ size, nanos int64 }
+
+// data returns the stamps of the file at path and of its -wal.
+func data(path string) (is struct{ file, wal stamp }) {
+	for name, s := range map[string]*stamp{path: &is.file, path + "-wal": &is.wal} {
+		if info, err := os.Stat(name); err == nil && info.Size() > 0 {
+			*s = stamp{info.Size(), info.ModTime().UnixNano()}
+		}
+	}
+	return is
+}
+
+// reading runs do once, on a session with these parameters.
+func reading(ctx context.Context, path string, q url.Values, do func(*Session) error) (err error) {
 	s, err := Raw(ctx, path, q)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
+	if _, err := s.conn.(sqlite.FileControl).FileControlPersistWAL("main", 1); err != nil { // or Close may delete the -wal
+		return err
+	}
 	return do(s)
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }

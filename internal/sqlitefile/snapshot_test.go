@@ -2,6 +2,7 @@ package sqlitefile_test
 
 import (
 	"database/sql"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -133,5 +134,27 @@ func TestUntouchedBeginsAnew(t *testing.T) {
 	})
 	if err != nil || tries != 2 || rows != 9999 {
 		t.Errorf("%d tries, %d rows: %v", tries, rows, err)
+	}
+}
+
+// TestUntouchedKeepsTheLog: a -wal without a commit stays, because another process may be about to write to it.
+func TestUntouchedKeepsTheLog(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file.db")
+	db, err := sql.Open("sqlite", path)
+	if err == nil {
+		_, err = db.Exec("PRAGMA journal_mode=WAL; CREATE TABLE t (n INTEGER)")
+	}
+	if err := errors.Join(err, db.Close(), os.WriteFile(path+"-wal", make([]byte, 32), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	err = sqlitefile.Untouched(t.Context(), path, func(s *sqlitefile.Session) error {
+		_, err := s.Number("SELECT count(*) FROM t")
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if left, _ := os.ReadDir(filepath.Dir(path)); len(left) != 2 {
+		t.Errorf("there are now %v", left)
 	}
 }
