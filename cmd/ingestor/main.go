@@ -43,7 +43,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a := &session.Session{Stdin: stdin, Stdout: stdout, Stderr: stderr, Abort: abort}
 	cmd := root(a)
 	cmd.SetArgs(ledger.Negatives(args))
-	err := cmd.ExecuteContext(gently)
+	err := console.OrStopped(gently, console.ExitDeferred, cmd.ExecuteContext(gently))
 	if err != nil && err.Error() != "" {
 		fmt.Fprintf(stderr, "ingestor: %s\n", err)
 		if errors.Is(err, quota.ErrOutage) && !strings.Contains(err.Error(), "\n") {

@@ -128,6 +128,11 @@ func TestARunIsToldToStopWhileItStarts(t *testing.T) {
 		{[]string{"run", "--quiet"}, console.ExitDone},
 		{[]string{"serve", "--listen", "127.0.0.1:0"}, console.ExitDone},
 		{[]string{"backfill", "--query", "x", "--since", "2026-05-01", "--until", "2026-05-02"}, console.ExitDeferred},
+		{[]string{"quota"}, console.ExitDeferred},
+		{[]string{"quota", "adjust", "youtube/units", "1", "--reason", "x"}, console.ExitDeferred},
+		{[]string{"limits", "list"}, console.ExitDeferred},
+		{[]string{"plan"}, console.ExitDeferred},
+		{[]string{"check"}, console.ExitDeferred},
 	} {
 		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
 			silent, err := net.Listen("tcp", "127.0.0.1:0")

@@ -26,7 +26,7 @@ const (
 	ExitFailed     = 1  // some units of work
 	ExitUsage      = 64 // flags and arguments
 	ExitDown       = 69 // the upstream, or the ledger
-	ExitDeferred   = 75 // by quota, or because another process has the job
+	ExitDeferred   = 75 // by quota, because another process has the job, or because of a signal
 	ExitCredential = 77
 	ExitConfig     = 78
 )

@@ -62,7 +62,7 @@ func backfill(a *session.Session, cmd *cobra.Command, args []string, f *backfill
 		return err
 	}
 	var done console.Closers
-	defer func() { err = console.OrStopped(cmd.Context(), console.ExitDeferred, errors.Join(err, done.Close())) }()
+	defer func() { err = errors.Join(err, done.Close()) }()
 	a.Trace(cmd.Context(), &done)
 	var w *works
 	var rep *ingest.Report

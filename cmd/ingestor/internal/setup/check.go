@@ -133,6 +133,9 @@ func check(a *session.Session, cmd *cobra.Command, call bool) (err error) {
 			f.call(ctx, a, s, l)
 		}
 	}
+	if ctx.Err() != nil { // what was found is not true of the rest
+		return ctx.Err()
+	}
 	if err := a.Print(f.all, func(s *console.Sheet) { writeFindings(s, f.all) }); err != nil {
 		return err
 	}
