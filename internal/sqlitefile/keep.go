@@ -19,7 +19,7 @@ import (
 	"github.com/headroom-quota/headroom/internal/pattern"
 )
 
-// ErrNoRoom says that the disk has no room for a copy of a file whose schema is to change.
+// ErrNoRoom says that the disk has no room for a copy of a file whose schema is to change. See [Fits].
 var ErrNoRoom = errors.New("the disk is too full")
 
 // free is [Room]. It is a variable for tests, which have no full disk.
@@ -40,11 +40,8 @@ func (k *Kind) keep(ctx context.Context, path string, s *Session) (kept string, 
 	if path, err = filepath.EvalSymlinks(path); err != nil {
 		return "", err
 	}
-	// The copy needs the room of the file, and the change may write each page once more.
-	need := 2 * (size(path) + size(path+"-wal"))
-	if left, known := free(filepath.Dir(path)); known && left < need {
-		return "", fmt.Errorf("%w to change it from schema %d to %d: a copy is kept first, so %d MB are needed in %s, and %d are free; make room and start again: nothing was changed",
-			ErrNoRoom, m.version, len(k.Steps), need>>20+1, filepath.Dir(path), left>>20)
+	if err := Fits(path); err != nil {
+		return "", err
 	}
 	kept = fmt.Sprintf("%s.schema-%d.%s", path, m.version, written(path).UTC().Format("20060102T150405Z"))
 	part := fmt.Sprintf("%s.schema-%d.part", path, m.version) // of an earlier try, too
@@ -55,6 +52,25 @@ func (k *Kind) keep(ctx context.Context, path string, s *Session) (kept string, 
 		return "", fmt.Errorf("keep a copy before the schema changes: %w", errors.Join(err, os.RemoveAll(part)))
 	}
 	return kept, nil
+}
+
+// Fits returns [ErrNoRoom] if a disk has no room to change the schema of these files. Files in one folder are on one disk.
+func Fits(paths ...string) error {
+	need := map[string]int64{}
+	for _, path := range paths {
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			path = real
+		}
+		dir := filepath.Dir(path)
+		// The copy needs the room of the file, and the change may write each page once more.
+		need[dir] += 2 * (size(path) + size(path+"-wal"))
+	}
+	for dir, need := range need {
+		if left, known := free(dir); known && left < need {
+			return fmt.Errorf("%w to change the schema of the files in %s: a copy of each is kept first, which needs %d MB more; make room and start again", ErrNoRoom, dir, (need-left)>>20+1)
+		}
+	}
+	return nil
 }
 
 // How many copies of a file stay, and how long before the file was last written they may have

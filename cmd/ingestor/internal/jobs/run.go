@@ -95,10 +95,7 @@ func openWorks(ctx context.Context, a *session.Session, s *settings.Settings, do
 	})
 	done.Add(func() error { deaf(); return nil })
 	var err error
-	if w.ledger, err = a.OpenLedger(ctx, s, done); err != nil {
-		return nil, err
-	}
-	if w.catalog, err = a.OpenCatalog(ctx, s, done); err != nil {
+	if w.ledger, w.catalog, err = a.OpenBoth(ctx, s, done); err != nil {
 		return nil, err
 	}
 	if err := a.Compare(ctx, s, w.ledger, w.catalog); err != nil {

@@ -284,11 +284,7 @@ func newServer(a *session.Session, s *settings.Settings, src web.Sources, measur
 // openSources opens the ledger and the catalog. It returns a function that makes the
 // sources of the server by some settings.
 func openSources(ctx context.Context, a *session.Session, s *settings.Settings, done *console.Closers) (func(*settings.Settings) (web.Sources, error), error) {
-	l, err := a.OpenLedger(ctx, s, done)
-	if err != nil {
-		return nil, err
-	}
-	c, err := a.OpenCatalog(ctx, s, done)
+	l, c, err := a.OpenBoth(ctx, s, done)
 	if err != nil {
 		return nil, err
 	}

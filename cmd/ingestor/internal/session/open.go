@@ -25,7 +25,9 @@ import (
 	"github.com/headroom-quota/headroom/ingest/plan"
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/journal"
 	"github.com/headroom-quota/headroom/quota/open"
+	"github.com/headroom-quota/headroom/quota/sqlitestore"
 )
 
 // UnitsOf returns what calls in the journal cost, by pool.
@@ -62,6 +64,40 @@ func (a *Session) OpenLedger(ctx context.Context, s *settings.Settings, done *co
 	}
 	done.Add(a.Opened.Close)
 	return a.Opened.Ledger, nil
+}
+
+// OpenBoth opens the ledger and the catalog. If a disk lacks room to change an older schema, it changes neither: an older
+// program could not use the one that was changed.
+func (a *Session) OpenBoth(ctx context.Context, s *settings.Settings, done *console.Closers) (*quota.Ledger, AnyCatalog, error) {
+	if err := sqlitefile.Fits(olderFiles(ctx, s)...); err != nil {
+		return nil, nil, unopened(err, console.ExitFailed)
+	}
+	l, err := a.OpenLedger(ctx, s, done)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := a.OpenCatalog(ctx, s, done)
+	return l, c, err
+}
+
+// olderFiles returns the files of ledger, journal and catalog that have an older schema.
+func olderFiles(ctx context.Context, s *settings.Settings) (paths []string) {
+	older := map[string]func(context.Context, string) (int64, bool, error){}
+	if s.Database == "" {
+		older[s.Catalog] = catalog.Older
+	}
+	if at, err := open.Parse(s.Ledger); err == nil {
+		older[at.File] = sqlitestore.Older
+		if beside, err := at.Journal(s.State); err == nil {
+			older[beside] = journal.Older
+		}
+	}
+	for path, older := range older {
+		if _, is, err := older(ctx, path); err == nil && is {
+			paths = append(paths, path)
+		}
+	}
+	return paths
 }
 
 // unopened is a file that could not be opened, as the exit code ill says if it or the
