@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 )
 
@@ -62,6 +64,24 @@ func TestDoctorAndDamage(t *testing.T) {
 				t.Errorf("run left with %d\n%s%s", r.code, r.stdout, r.stderr)
 			}
 		})
+	}
+}
+
+// TestDoctorOfAnOlderCatalog: it finds the damage in the file itself, and leaves its schema. A copy would have none.
+func TestDoctorOfAnOlderCatalog(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t, 1000, "")
+	if r := f.run("run", "--once", "--quiet", "--region", "US"); r.code != console.ExitDone {
+		t.Fatal(r)
+	}
+	f.age()
+	f.harm("catalog.db", 5*4096, bytes.Repeat([]byte{0xa5}, 10*4096))
+	before := f.contents()
+	if r := f.run("doctor"); r.code != console.ExitFailed || !strings.Contains(r.stderr, "has the older schema 3") || !strings.Contains(r.stderr, "is damaged\n") {
+		t.Errorf("doctor left with %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	if diff := cmp.Diff(before, f.contents()); diff != "" {
+		t.Errorf("(-before +after):\n%s", diff)
 	}
 }
 

@@ -32,6 +32,9 @@ var readers = []struct {
 	{"catalog", []string{"search", "a"}},
 	{"catalog", []string{"state", "show"}},
 	{"ledger", []string{"check"}},
+	{"ledger", []string{"plan"}},
+	{"catalog", []string{"plan"}},
+	{"catalog", []string{"doctor"}},
 }
 
 // contents are the files of the folder, with their sums.
@@ -60,7 +63,10 @@ func (f *folder) age() {
 			"ALTER TABLE limits DROP COLUMN ends", "ALTER TABLE limits DROP COLUMN ends_of", "ALTER TABLE limit_changes DROP COLUMN ends",
 			"DROP TABLE notes", "PRAGMA user_version = 8",
 		},
-		"catalog.db": {"DROP TABLE slates", "DROP TABLE refusals", "PRAGMA user_version = 4"},
+		"catalog.db": {
+			"DROP TABLE slates", "DROP TABLE refusals", "DROP TABLE pool_days", "DROP TABLE actions",
+			"ALTER TABLE run_work DROP COLUMN cause", "ALTER TABLE run_work DROP COLUMN pool", "ALTER TABLE run_work DROP COLUMN refused", "PRAGMA user_version = 3",
+		},
 	} {
 		filetest.Files{Kind: &sqlitefile.Kind{Name: "old"}}.Spoil(f.t, f.path(file), steps...)
 	}

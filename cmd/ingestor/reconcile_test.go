@@ -417,8 +417,12 @@ func TestCheckReadsTheCount(t *testing.T) {
 func TestReconcileShowsTheLimit(t *testing.T) {
 	o := newOffice(t, "")
 	o.counted(0, 5*time.Minute, 50_000)
-	if text := o.must("reconcile"); !strings.Contains(text, "Google's limit of youtube/units is 50,000, and the quota of the price book 10,000.") || strings.Contains(text, "limit of youtube/searches") {
+	r := o.ingestor("reconcile")
+	if text := r.stdout; r.code != console.ExitDone || !strings.Contains(text, "Google's limit of youtube/units is 50,000, and the quota of the price book 10,000.") || strings.Contains(text, "limit of youtube/searches") {
 		t.Error(text)
+	}
+	if made, err := os.ReadDir("."); err != nil || len(made) != 2 || !strings.Contains(r.stderr, "there is no ledger at ") {
+		t.Errorf("it has made %v, %v, and says %s", made, err, r.stderr)
 	}
 	o.cloud.Set(sim.Add(sim.Series(sim.Usage, "something_new"), o.clock.Now(), 12))
 	if text := o.must("reconcile"); !strings.Contains(text, "Google has counted 12 units of youtube.googleapis.com/something_new, which no pool of the price book counts.") {

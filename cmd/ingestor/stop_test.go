@@ -131,7 +131,7 @@ func TestARunIsToldToStopWhileItStarts(t *testing.T) {
 		{[]string{"quota"}, console.ExitDeferred},
 		{[]string{"quota", "adjust", "youtube/units", "1", "--reason", "x"}, console.ExitDeferred},
 		{[]string{"limits", "list"}, console.ExitDeferred},
-		{[]string{"plan"}, console.ExitDeferred},
+		{[]string{"plan"}, console.ExitFailed},
 		{[]string{"check"}, console.ExitDeferred},
 	} {
 		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {

@@ -154,9 +154,23 @@ func withoutPassword(address string) string {
 func DoctorCommand(a *session.Session) *cobra.Command {
 	var repair bool
 	cmd := a.Command("doctor", console.NoArgs, func(cmd *cobra.Command, _ []string) error {
-		return a.WithCatalog(cmd, func(ctx context.Context, c session.AnyCatalog) error {
-			return examine(ctx, a, c, repair)
-		})
+		s, err := a.Settings(cmd.Flags())
+		if err != nil {
+			return err
+		}
+		var d diagnosis
+		schema, older, unread := catalog.Older(cmd.Context(), s.Catalog)
+		if unread == nil && older && !repair && s.Database == "" {
+			fmt.Fprintf(a.Stderr, "ingestor: warning: the catalog %s has the older schema %d, so its search index is not compared with the videos\n"+
+				"To bring it up to date, after a copy is kept beside it: ingestor run, or ingestor serve\n", s.Catalog, schema)
+			err = catalog.Inspect(cmd.Context(), s.Catalog, func(c *catalog.Catalog) error { return d.examine(cmd.Context(), c, false) })
+		} else {
+			err = a.WithCatalog(cmd, func(ctx context.Context, c session.AnyCatalog) error { return d.examine(ctx, c, repair) })
+		}
+		if err != nil {
+			return err
+		}
+		return d.report(a, repair)
 	})
 	cmd.Flags().BoolVar(&repair, "repair", false, "rebuild the search index")
 	return cmd
@@ -169,8 +183,8 @@ type diagnosis struct {
 	Problems []string `json:"problems"`
 }
 
-func examine(ctx context.Context, a *session.Session, c session.AnyCatalog, repair bool) error {
-	d := diagnosis{Catalog: c.Path(), Problems: []string{}}
+func (d *diagnosis) examine(ctx context.Context, c session.AnyCatalog, repair bool) error {
+	*d = diagnosis{Catalog: c.Path(), Problems: []string{}}
 	if repair {
 		switch err := c.Rebuild(ctx); {
 		case err == nil:
@@ -186,16 +200,20 @@ func examine(ctx context.Context, a *session.Session, c session.AnyCatalog, repa
 		return err
 	}
 	d.Problems = append(d.Problems, problems...)
-	if err := a.Print(d, func(s *console.Sheet) { writeDiagnosis(s, &d) }); err != nil {
+	return nil
+}
+
+func (d *diagnosis) report(a *session.Session, repaired bool) error {
+	if err := a.Print(d, func(s *console.Sheet) { writeDiagnosis(s, d) }); err != nil {
 		return err
 	}
 	switch {
 	case len(d.Problems) == 0:
 		return nil
-	case repair:
-		return fmt.Errorf("%s is damaged beyond its search index\nStop all runs, then restore a backup, or move the file away and fetch the data again", c.Path())
+	case repaired:
+		return fmt.Errorf("%s is damaged beyond its search index\nStop all runs, then restore a backup, or move the file away and fetch the data again", d.Catalog)
 	}
-	return fmt.Errorf("%s is damaged\nTo rebuild its search index: ingestor doctor --repair", c.Path())
+	return fmt.Errorf("%s is damaged\nTo rebuild its search index: ingestor doctor --repair", d.Catalog)
 }
 
 func writeDiagnosis(s *console.Sheet, d *diagnosis) {

@@ -30,6 +30,9 @@ type planFlags struct {
 	svg  string
 }
 
+// errInterrupted does not leave with 75, which would mean that the plan does not fit.
+var errInterrupted = &console.Exit{Code: console.ExitFailed, Err: errors.New("interrupted before the plan was complete")}
+
 func PlanCommand(a *session.Session) *cobra.Command {
 	var f planFlags
 	cmd := a.Command("plan", console.NoArgs, func(cmd *cobra.Command, _ []string) error {
@@ -54,7 +57,7 @@ func makePlan(a *session.Session, cmd *cobra.Command, f *planFlags) error {
 		return err
 	}
 	debug.SetGCPercent(400) // a plan makes much garbage: this saves a fifth of the time, for some 100 MB
-	notes, err := since(cmd.Context(), s, o, f.from == "")
+	notes, err := since(cmd.Context(), a, s, o, f.from == "")
 	if err != nil {
 		return err
 	}
@@ -62,7 +65,7 @@ func makePlan(a *session.Session, cmd *cobra.Command, f *planFlags) error {
 	p, err := plan.Make(cmd.Context(), &s.Config, s.Book, o)
 	told()
 	if cmd.Context().Err() != nil {
-		return &console.Exit{Code: console.ExitFailed, Err: errors.New("interrupted before the plan was complete")} // 75 would mean that it does not fit
+		return errInterrupted
 	}
 	if err != nil {
 		return err
@@ -238,13 +241,16 @@ const patience = 3 * time.Second
 // plan that begins another day has the records only. Where there is a file and it cannot
 // be read, or the price book is older than the ledger's, no plan would be one to go by;
 // what is not there, or on a server that cannot be reached from here, it does without.
-func since(ctx context.Context, s *settings.Settings, o *plan.Options, now bool) (notes []string, err error) {
+func since(ctx context.Context, a *session.Session, s *settings.Settings, o *plan.Options, now bool) (notes []string, err error) {
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	var sketch *plan.Sketch
-	err = session.Inspect(ctx, s, func(c plan.Source) (err error) {
+	older, err := a.Inspect(ctx, s, func(c plan.Source) (err error) {
 		sketch, err = plan.ReadSketch(ctx, c, s.List(), quota.NewSimClock(o.From))
 		return err
 	})
+	if older != nil {
+		note("%s", older.Why)
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		note("there is no catalog yet: work has as many pages as it has in the simulated upstream")
@@ -263,6 +269,11 @@ func since(ctx context.Context, s *settings.Settings, o *plan.Options, now bool)
 	if !now {
 		note("the plan begins another day: nothing was spent before, and all work is to be done")
 		return notes, nil
+	}
+	if at, err := open.Parse(s.Ledger); err == nil {
+		if schema, older, err := at.Older(ctx); err == nil && older {
+			note("%s", session.OlderSchema("ledger", at.File, schema))
+		}
 	}
 	o.Past, err = past(ctx, s, o.From)
 	var absent *absentError
@@ -285,7 +296,7 @@ type absentError struct{ error }
 // unreadable is what is there and cannot be read.
 func unreadable(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return ctx.Err()
+		return errInterrupted
 	}
 	return &console.Exit{Code: console.ExitDown, Err: fmt.Errorf("%w; or plan without it: see ingestor plan --help", err)}
 }

@@ -262,7 +262,7 @@ func unitsOfRuns(ctx context.Context, a *session.Session, on *console.Sheet, led
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	var runs map[string]int64
-	err := session.Inspect(ctx, a.Loaded, func(c plan.Source) (err error) {
+	_, err := a.Inspect(ctx, a.Loaded, func(c plan.Source) (err error) {
 		runs, err = c.(session.AnyCatalog).Spent(ctx, time.Time{})
 		return err
 	})

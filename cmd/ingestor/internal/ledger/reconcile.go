@@ -25,7 +25,11 @@ func ReconcileCommand(a *session.Session) *cobra.Command {
 		if down && !apply {
 			return console.Usage("--down goes with --apply")
 		}
-		return a.WithLedger(cmd, func(ctx context.Context, l *quota.Ledger) error { return reconcile(ctx, a, l, apply, down) })
+		with := a.WithLedgerToRead
+		if apply {
+			with = a.WithLedger
+		}
+		return with(cmd, func(ctx context.Context, l *quota.Ledger) error { return reconcile(ctx, a, l, apply, down) })
 	})
 	settings.AddFlags(cmd, cmd.Flags(), settings.ForCounts, "watch", "adopt_limits")
 	cmd.Flags().BoolVar(&apply, "apply", false, "record the units of others")

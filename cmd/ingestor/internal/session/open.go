@@ -228,7 +228,7 @@ func (a *Session) instead(what, path string, older func() (int64, bool, error), 
 	case sqlitefile.Busy(err):
 		return nil, unopened(fmt.Errorf("read %s: %w", path, err), console.ExitDown)
 	case err == nil && is: // other errors say more when it is opened
-		return &Instead{Why: fmt.Sprintf("the %s %s has the older schema %d, which reading does not change; this is read from a copy\nTo bring it up to date, after a copy is kept beside it: ingestor run, or ingestor serve", what, path, schema)}, nil
+		return &Instead{Why: OlderSchema(what, path, schema)}, nil
 	}
 	err = opening()
 	if !sqlitefile.Unwritable(err) {
@@ -236,6 +236,11 @@ func (a *Session) instead(what, path string, older func() (int64, bool, error), 
 	}
 	a.denied[what] = err
 	return &Instead{Why: fmt.Sprintf("the %s cannot be written here, so this is read from a copy: %v", what, err), Fault: err}, nil
+}
+
+// OlderSchema says that a copy of a file with an older schema is read.
+func OlderSchema(what, path string, schema int64) string {
+	return fmt.Sprintf("the %s %s has the older schema %d, which reading does not change; this is read from a copy\nTo bring it up to date, after a copy is kept beside it: ingestor run, or ingestor serve", what, path, schema)
 }
 
 // copied copies a file of SQLite to where it costs no disk, if there is such a place.
@@ -348,13 +353,22 @@ func Granted(s *settings.Settings, missing []string, err error) error {
 	return console.Config(fmt.Errorf("the user of %s lacks rights\nAs the owner of the database, type in psql:\n  %s", where, strings.Join(missing, "\n  ")))
 }
 
-// Inspect calls read with the catalog, which it does not change. If no catalog exists, the error
-// is fs.ErrNotExist.
-func Inspect(ctx context.Context, s *settings.Settings, read func(plan.Source) error) error {
-	if s.Database == "" {
-		return catalog.Inspect(ctx, s.Catalog, func(c *catalog.Catalog) error { return read(c) })
+// Inspect calls read with the catalog, which it does not change. If the file has an older schema, it calls read with a
+// copy, and older says so. If no catalog exists, the error is fs.ErrNotExist.
+func (a *Session) Inspect(ctx context.Context, s *settings.Settings, read func(plan.Source) error) (older *Instead, err error) {
+	if s.Database != "" {
+		return nil, pgcatalog.Inspect(ctx, s.Database, func(c *pgcatalog.Catalog) error { return read(c) })
 	}
-	return pgcatalog.Inspect(ctx, s.Database, func(c *pgcatalog.Catalog) error { return read(c) })
+	if _, is, err := catalog.Older(ctx, s.Catalog); err != nil || !is { // if it cannot be read, Inspect says why
+		return nil, catalog.Inspect(ctx, s.Catalog, func(c *catalog.Catalog) error { return read(c) })
+	}
+	var done console.Closers
+	defer func() { err = errors.Join(err, done.Close()) }()
+	c, older, err := a.ReadCatalog(ctx, s, &done)
+	if err != nil {
+		return nil, err
+	}
+	return older, read(c)
 }
 
 // Unanswered is the error of a database that may answer later.
