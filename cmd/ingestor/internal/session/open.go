@@ -25,9 +25,7 @@ import (
 	"github.com/headroom-quota/headroom/ingest/plan"
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
-	"github.com/headroom-quota/headroom/quota/journal"
 	"github.com/headroom-quota/headroom/quota/open"
-	"github.com/headroom-quota/headroom/quota/sqlitestore"
 )
 
 // UnitsOf returns what calls in the journal cost, by pool.
@@ -80,22 +78,16 @@ func (a *Session) OpenBoth(ctx context.Context, s *settings.Settings, done *cons
 	return l, c, err
 }
 
-// olderFiles returns the files of ledger, journal and catalog that have an older schema.
+// olderFiles returns the files whose schema is older. The ledger is among them with its journal.
 func olderFiles(ctx context.Context, s *settings.Settings) (paths []string) {
-	older := map[string]func(context.Context, string) (int64, bool, error){}
-	if s.Database == "" {
-		older[s.Catalog] = catalog.Older
-	}
 	if at, err := open.Parse(s.Ledger); err == nil {
-		older[at.File] = sqlitestore.Older
-		if beside, err := at.Journal(s.State); err == nil {
-			older[beside] = journal.Older
+		if _, older, err := at.Older(ctx); err == nil && older {
+			beside, _ := at.Journal("")
+			paths = append(paths, at.File, beside)
 		}
 	}
-	for path, older := range older {
-		if _, is, err := older(ctx, path); err == nil && is {
-			paths = append(paths, path)
-		}
+	if _, older, err := catalog.Older(ctx, s.Catalog); err == nil && older && s.Database == "" {
+		paths = append(paths, s.Catalog)
 	}
 	return paths
 }
