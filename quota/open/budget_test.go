@@ -174,7 +174,7 @@ func spendMoney(path string, begin func() bool, out io.Writer) error {
 // callProviders makes calls, and tells of each one that was sent, and whether its answer was read to the end. Without a
 // number, it goes on until not even the smallest call is granted any more, and hangs up in some answers.
 func callProviders(transport http.RoundTripper, costs *quota.Book, name string, calls int, tell func(id string, heard bool)) error {
-	most, tries := 400, 0
+	most, tries, outages := 400, 0, 0
 	for n := 0; calls == 0 || n < calls; n++ {
 		at := costs.Upstreams[fmt.Sprint("p", rand.IntN(3))].Hosts[0]
 		model := "large"
@@ -201,6 +201,12 @@ func callProviders(transport http.RoundTripper, costs *quota.Book, name string, 
 				return nil
 			}
 			time.Sleep(25 * time.Millisecond) // calls under way give something back
+			continue
+		case errors.Is(err, quota.ErrOutage) && outages < 100: // the server of a busy machine did not answer in time
+			cancel()
+			outages++
+			n--
+			time.Sleep(100 * time.Millisecond)
 			continue
 		case err != nil:
 			cancel()
