@@ -53,11 +53,14 @@ func RunsCommand(a *session.Session) *cobra.Command {
 	return cmd
 }
 
+// runsReader is what shortRuns needs of a catalog.
+type runsReader interface {
+	Runs(ctx context.Context, q catalog.RunsQuery) ([]catalog.RunRecord, error)
+}
+
 // shortRuns reads runs until there are as many rows as the limit of q, and each counts all its runs;
 // or until it has read 5,000 runs.
-func shortRuns(ctx context.Context, c interface {
-	Runs(ctx context.Context, q catalog.RunsQuery) ([]catalog.RunRecord, error)
-}, q catalog.RunsQuery) ([]view.ShortRun, error) {
+func shortRuns(ctx context.Context, c runsReader, q catalog.RunsQuery) ([]view.ShortRun, error) {
 	var all []catalog.RunRecord
 	for rows := q.Limit; ; q.Limit = 500 {
 		some, err := c.Runs(ctx, q)
