@@ -367,6 +367,7 @@ func (l *Ledger) shareLimit(ctx context.Context, p *prices, pool Pool, index int
 	if l.limits.stands(&k, families, w, came, now) {
 		return true
 	}
+	// If this fails, so does the write, which says so.
 	if _ = l.askLimit(ctx, keeper, key, families); l.limits.stands(&k, families, w, came, now) {
 		return true // another process has set one in the meantime
 	}
