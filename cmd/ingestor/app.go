@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -26,7 +27,13 @@ func root(a *session.Session) *cobra.Command {
 			return cmd.Help()
 		},
 	}
-	cmd.SetHelpTemplate("{{.Short}}\n\n{{with .Long}}{{.}}\n\n{{end}}{{.UsageString}}")
+	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		long := cmd.Long
+		if long != "" {
+			long += "\n\n"
+		}
+		_, _ = fmt.Fprintf(a.Stdout, "%s\n\n%s%s", cmd.Short, long, cmd.UsageString()) // nobody hears more if that fails
+	})
 	cmd.SetOut(a.Stdout)
 	cmd.SetErr(a.Stderr)
 	cmd.SetIn(a.Stdin)

@@ -10,9 +10,9 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"text/template"
 	"time"
 
+	template "github.com/DataDog/datadog-agent/pkg/template/text"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/meter"
@@ -32,7 +32,7 @@ func (h *Handler) refuse(w http.ResponseWriter, c *call, err error) {
 		h.set.Refused.Add(c.token.Name(), err)
 	}
 	p := h.refusal(c, err)
-	if p.Refuses() && !errors.As(err, new(*problem.Problem)) { // it lacks units
+	if p.refuses() && !errors.As(err, new(*problem.Problem)) { // it lacks units
 		h.set.Told(err, p.RetryAt)
 	}
 	header := w.Header()
@@ -164,8 +164,12 @@ func (h *Handler) complain(c *call, err error) {
 //go:embed shapes.tmpl
 var shapesText string
 
-// shapes are the errors of upstreams, by error_format of the price book.
-var shapes = template.Must(template.New("").Funcs(template.FuncMap{"json": asJSON, "by": byStatus}).Parse(shapesText))
+// shapes are the errors of upstreams, by error_format of the price book. They call functions and no methods, so that
+// the linker can leave out methods that nothing calls.
+var shapes = template.Must(template.New("").Funcs(template.FuncMap{
+	"json": asJSON, "by": byStatus, "title": http.StatusText, "upper": strings.ToUpper, "seconds": time.Duration.Seconds,
+	"refuses": (*refusal).refuses, "retry": (*refusal).retry,
+}).Parse(shapesText))
 
 func asJSON(v any) (string, error) {
 	text, err := json.Marshal(v)
@@ -207,24 +211,28 @@ func (p *refusal) shape(format string, h http.Header) (contentType string, body 
 	return contentType, compact.Bytes()
 }
 
-// Refuses reports whether a later try may succeed, because units come back.
-func (p *refusal) Refuses() bool { return p.Status == http.StatusTooManyRequests }
+// refuses reports whether a later try may succeed, because units come back.
+func (p *refusal) refuses() bool { return p.Status == http.StatusTooManyRequests }
 
-func (p *refusal) Code() string { return strings.ToUpper(p.Kind) }
-
-func (p *refusal) Title() string { return http.StatusText(p.Status) }
+// retry returns when the program may try again, or "".
+func (p *refusal) retry() string {
+	if p.RetryAt.IsZero() {
+		return ""
+	}
+	return p.RetryAt.UTC().Format(time.RFC3339)
+}
 
 // exactly sets the header by which the SDKs of OpenAI and Anthropic wait no longer than they
 // must: Retry-After is in whole seconds, rounded up.
 func (p *refusal) exactly(h http.Header) {
-	if p.Refuses() && p.After > 0 {
+	if p.refuses() && p.After > 0 {
 		h.Set("Retry-After-Ms", strconv.FormatInt((p.After+time.Millisecond-1).Milliseconds(), 10))
 	}
 }
 
 // gitHub sets the headers by which octokit and others know when to retry.
 func (p *refusal) gitHub(h http.Header) {
-	if !p.Refuses() {
+	if !p.refuses() {
 		return
 	}
 	h.Set("X-Ratelimit-Remaining", "0")

@@ -8,13 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"text/template"
 
-	"github.com/spf13/cobra"
-
+	template "github.com/DataDog/datadog-agent/pkg/template/text"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
 	"github.com/headroom-quota/headroom/internal/shell"
+	"github.com/spf13/cobra"
 )
 
 // Initial is the configuration that init writes.

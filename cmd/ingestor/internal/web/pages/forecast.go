@@ -125,22 +125,22 @@ func forecastWindow(u *quota.Usage) *quota.WindowUsage {
 	return best
 }
 
-// Sum returns the units to come, in words.
-func (f *forecast) Sum() string {
+// sum returns the units to come, in words.
+func (f *forecast) sum() string {
 	if len(f.Guessed) > 0 {
 		return "up to " + count(f.Units, "unit")
 	}
 	return "about " + count(f.Units, "unit")
 }
 
-// Lack says which run does not fit.
-func (f *forecast) Lack() sentence {
+// lack says which run does not fit.
+func (f *forecast) lack() sentence {
 	return say(f.RunsJob, " at ", *f.RunsOut, " is the first run that lacks units ", f.Lacks)
 }
 
-func (f *forecast) Left() string { return view.Number(f.Free) }
+func (f *forecast) left() string { return view.Number(f.Free) }
 
-func (l *forecastLine) Says() string {
+func (l *forecastLine) says() string {
 	if l.Runs == 0 {
 		return "no run"
 	}

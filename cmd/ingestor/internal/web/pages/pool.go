@@ -2,12 +2,12 @@ package pages
 
 import (
 	"cmp"
-	"html/template"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	template "github.com/DataDog/datadog-agent/pkg/template/html"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
@@ -38,8 +38,8 @@ type poolSection struct {
 	usage *quota.Usage
 }
 
-// Trouble reports whether the pool gets a card of its own, and not one line.
-func (p *poolSection) Trouble() bool { return p.Level != good }
+// troubled reports whether the pool gets a card of its own, and not one line.
+func (p *poolSection) troubled() bool { return p.Level != good }
 
 type windowRow struct {
 	Within              string
@@ -78,7 +78,7 @@ func (s *state) poolSections(by grouping, v *verdict.Verdict) (all, folded []poo
 		all[i].draw(s, by)
 	}
 	shown := len(all)
-	for shown > mostPools && !all[shown-1].Trouble() {
+	for shown > mostPools && !all[shown-1].troubled() {
 		shown--
 	}
 	return all[:shown], all[shown:]

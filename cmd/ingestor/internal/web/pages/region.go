@@ -104,7 +104,7 @@ func (s *state) regionTable(all []region) *table {
 	t.Columns = append(t.Columns, view.Column{Name: "last run"}, view.Column{Name: "next run"})
 	for i := range all {
 		r := &all[i]
-		first := link{text: r.Title(), note: r.Job}
+		first := link{text: r.title(), note: r.Job}
 		if r.Job == "" {
 			first.id, first.to = "region-"+r.Name(), "/regions/"+url.PathEscape(r.Region)
 			if r.Category != "" {
@@ -119,7 +119,7 @@ func (s *state) regionTable(all []region) *table {
 	return shown
 }
 
-func (r *region) Title() string { return chartName(r.Region, r.Category) }
+func (r *region) title() string { return chartName(r.Region, r.Category) }
 
 func (r *region) lastRun() any {
 	switch {

@@ -2,12 +2,12 @@ package pages
 
 import (
 	"context"
-	"html/template"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 
+	template "github.com/DataDog/datadog-agent/pkg/template/html"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 )
