@@ -333,11 +333,14 @@ func (v *voices) sameFindings() {
 func TestOneVoice(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	histories := 9
+	histories := []uint64{0, 1, 2, 3, 4, 5, 6, 7, 8, 36} // 36: a deleted ledger, and then a dead daemon
 	if os.Getenv("HEADROOM_SOAK") == "1" {
-		histories = 150
+		histories = make([]uint64, 150)
+		for i := range histories {
+			histories[i] = uint64(i)
+		}
 	}
-	for seed := range uint64(histories) {
+	for _, seed := range histories {
 		kind := []lifetest.Kind{lifetest.Alone, lifetest.Fleet, lifetest.Timer}[seed%3]
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Setenv("XDG_STATE_HOME", t.TempDir()) // where the watchers of earlier histories have no lock

@@ -128,12 +128,16 @@ func (s *State) judgeRuns(all []chance) Verdict {
 		return Verdict{Level: bad, Word: "Stopped", Says: Say("No run can do its work"), More: s.locked(), about: next}
 	case next.lost || s.Stuck != nil:
 		v := s.unknown(next)
-		if gone := s.silence(); gone != nil {
+		gone := s.silence()
+		if gone != nil && moved(s.Outage) != "" { // a new daemon charges the new file
+			return s.notRunning(next, s.Lost(), s.remedy())
+		}
+		if gone != nil {
 			v.Level, v.More = bad, append(v.More, gone...)
 		}
 		return v
 	case s.silence() != nil:
-		return Verdict{Level: bad, Word: "Not running", Says: Say("The next run, ", next.job.Name, " at ", s.Moment(next.at), ", will not start"), More: s.silence(), about: next}
+		return s.notRunning(next)
 	case next.never:
 		return Verdict{Level: bad, Word: "Impossible", Says: Say("The next run, ", next.job.Name, ", can never start"), More: []Sentence{next.tooExpensive()}, about: next}
 	case next.idle:
@@ -169,6 +173,14 @@ func (s *State) judgeRuns(all []chance) Verdict {
 		}}
 	}
 	return s.canStart(next, all)
+}
+
+// notRunning returns the verdict while no daemon would start the next run.
+func (s *State) notRunning(next *chance, more ...Sentence) Verdict {
+	return Verdict{
+		Level: bad, Word: "Not running", Says: Say("The next run, ", next.job.Name, " at ", s.Moment(next.at), ", will not start"),
+		More: append(s.silence(), more...), about: next,
+	}
 }
 
 // shut returns the verdict of a run that cannot start, without the run.
