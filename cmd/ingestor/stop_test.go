@@ -41,7 +41,8 @@ func TestARunIsToldToStopAtAnyMoment(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	for home, ledger := range homes {
 		t.Run(home, func(t *testing.T) {
-			f := newFolder(t, 10_000, ledger(t))
+			f := newFolder(t, 100_000, ledger(t))
+			f.write("costs.yaml", "extends: builtin\nrevision: 2\nupstreams: {youtube: {pools: {units: {quota: 100000, headroom: 5, windows: [{per: 24h}]}}}}\n") // enough for a soak
 			f.durable()
 			began := time.Now()
 			if r := f.run("run", "--once", "--quiet"); r.code != console.ExitDone {
@@ -74,7 +75,7 @@ func TestARunIsToldToStopAtAnyMoment(t *testing.T) {
 			}
 			t.Logf("exit codes: %v", codes)
 			if r := f.run("run", "--once", "--quiet"); r.code != console.ExitDone || r.stdout+r.stderr != "" {
-				t.Errorf("afterwards it left with %d\n%s%s", r.code, r.stdout, r.stderr)
+				t.Errorf("afterwards it left with %d\n%s%s%s", r.code, r.stdout, r.stderr, f.run("quota").stdout)
 			}
 		})
 	}
