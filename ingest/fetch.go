@@ -147,10 +147,15 @@ func (r *Run) call(run context.Context, w *Work) (*catalog.Page, error) {
 	if r.job.Account != "" {
 		ctx = meter.WithAccount(ctx, r.job.Account)
 	}
-	spent := w.budget.Spent()
+	spent, before := w.budget.Spent(), w.budget.Pools()
 	defer func() {
 		units := w.budget.Spent() - spent
 		w.Units, w.Unsaved = w.Units+units, w.Unsaved+units
+		charges := catalog.Charges(w.budget.Pools())
+		for pool, units := range before {
+			charges[pool] -= units
+		}
+		w.Charges.Add(charges)
 	}()
 	if w.fetch == nil {
 		return r.program(run, ctx)

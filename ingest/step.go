@@ -43,6 +43,8 @@ type Tally struct {
 	Statistics int   `json:"statistics,omitempty"`
 	Gone       int   `json:"gone,omitempty"`
 	Units      int64 `json:"units,omitempty"`
+
+	Charges catalog.Charges `json:"charges,omitempty"` // the units by pool
 }
 
 // Next says what follows a step.
@@ -191,7 +193,7 @@ func (r *Run) patience(w *Work, refused *quota.RefusedError) (at time.Time, ok b
 // keep saves a page, and reports whether the work has its pages of this run.
 func (r *Run) keep(w *Work, page *catalog.Page) (done bool, err error) {
 	w.Turns++
-	page.Cursor, page.Region, page.Units = w.cursor, w.Region, w.Unsaved
+	page.Cursor, page.Region, page.Units, page.Charges = w.cursor, w.Region, w.Unsaved, w.Charges
 	last := w.resumable && w.Turns >= r.job.Pages
 	if !w.resumable && w.cursor.Page+1 >= int64(r.job.Pages) {
 		page.Next, page.Done = "", true

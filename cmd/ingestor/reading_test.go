@@ -64,7 +64,7 @@ func (f *folder) age() {
 		},
 		"catalog.db": {
 			"DROP TABLE slates", "DROP TABLE refusals", "DROP TABLE pool_days", "DROP TABLE actions",
-			"ALTER TABLE run_work DROP COLUMN cause", "ALTER TABLE run_work DROP COLUMN pool", "ALTER TABLE run_work DROP COLUMN refused", "PRAGMA user_version = 3",
+			"ALTER TABLE run_work DROP COLUMN cause", "ALTER TABLE run_work DROP COLUMN pool", "ALTER TABLE run_work DROP COLUMN refused", "ALTER TABLE run_work DROP COLUMN charges", "PRAGMA user_version = 3",
 		},
 	} {
 		filetest.Files{Kind: &sqlitefile.Kind{Name: "old"}}.Spoil(f.t, f.path(file), steps...)

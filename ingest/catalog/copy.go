@@ -138,7 +138,7 @@ var Tables = []Table{
 	table("ledger", 1, "one address since"),
 	table("cursors", 2, "job work pass page token since high mark saved_at completed_at resume_at blocked_on=''"),
 	table("runs", 1, "id job scheduled_at started_at ended_at state resume_at error"),
-	table("run_work", 2, "run work region pages units new updated unchanged gone statistics state ended_at resume_at error cause='' pool='' refused=0"),
+	table("run_work", 2, "run work region pages units new updated unchanged gone statistics state ended_at resume_at error cause='' pool='' refused=0 charges=''"),
 	table("pool_days", 2, "pool day units calls refused blocked"),
 	table("refusals", 4, "pool hour cause caller calls"),
 	table("actions", 1, "id at who what target detail"),

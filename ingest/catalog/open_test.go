@@ -84,7 +84,7 @@ func TestMigrate(t *testing.T) {
 	}
 	healthy(t, c)
 	_, err := Open(ctx, c.Path(), nil)
-	filetest.Says(t, err, "made by a newer headroom: schema 7, this one knows 6")
+	filetest.Says(t, err, "made by a newer headroom: schema 8, this one knows 7")
 }
 
 // TestMigrateFromTheFirstSchema: the first schema did not record which pool blocks work.
@@ -103,7 +103,7 @@ func TestMigrateFromTheFirstSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept.Spoil(t, c.Path(), "DROP TABLE actions", "DROP TABLE slates", "DROP TABLE refusals", "DROP TABLE pool_days", "ALTER TABLE run_work DROP COLUMN cause", "ALTER TABLE run_work DROP COLUMN pool",
-		"ALTER TABLE run_work DROP COLUMN refused", "DROP TABLE ledger", "ALTER TABLE cursors DROP COLUMN blocked_on", "PRAGMA user_version = 1")
+		"ALTER TABLE run_work DROP COLUMN refused", "ALTER TABLE run_work DROP COLUMN charges", "DROP TABLE ledger", "ALTER TABLE cursors DROP COLUMN blocked_on", "PRAGMA user_version = 1")
 	c = must(t, c.Path(), nil)
 	if diff := cmp.Diff(before, dumped(t, c, true)); diff != "" {
 		t.Errorf("(-before +after):\n%s", diff)

@@ -26,8 +26,10 @@ type Page struct {
 	// that is incremental; zero otherwise. A complete pass makes its highest one
 	// the cursor's Mark. A time in the future counts as a few minutes ago.
 	High time.Time
-	// Units are the units that the fetch cost, for the history of runs.
-	Units int64
+	// Units are the units that the fetch cost, for the history of runs. Charges are those of the
+	// unit of work in its run so far.
+	Units   int64
+	Charges Charges
 
 	// Region is the region that the page was fetched for; empty for none.
 	Region string
@@ -209,7 +211,7 @@ func (w *saving) write(tx Tx) (err error) {
 		s.Cursor.Advance(p, tx.Now)
 		w.cursor.Cursor = s.Cursor
 		w.cursor.save(tx)
-		tx.Exec("work_page", w.run.id, p.Cursor.Work, p.Region, p.Units, s.New, s.Updated, s.Unchanged, s.Gone, s.Statistics)
+		tx.Exec("work_page", w.run.id, p.Cursor.Work, p.Region, p.Units, s.New, s.Updated, s.Unchanged, s.Gone, s.Statistics, p.Charges.text())
 	}
 	w.run.e.home.Saved(tx, *s)
 	return nil

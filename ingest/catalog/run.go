@@ -2,7 +2,9 @@ package catalog
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"time"
 )
 
@@ -25,11 +27,41 @@ type Outcome struct {
 	Error    string    // why it failed, or was deferred or skipped
 
 	// These are set for a unit of work only.
-	BlockedOn string // the blocked pool that defers it; empty if no block does
-	Units     int64  // units spent on calls that saved no page
-	Cause     string // why it stopped, in a word; empty if an answer of the upstream says it
-	Pool      string // the pool that lacked units or was blocked
-	Refused   int64  // calls that the ledger refused
+	BlockedOn string  // the blocked pool that defers it; empty if no block does
+	Units     int64   // units spent on calls that saved no page
+	Charges   Charges // units of all its calls in the run
+	Cause     string  // why it stopped, in a word; empty if an answer of the upstream says it
+	Pool      string  // the pool that lacked units or was blocked
+	Refused   int64   // calls that the ledger refused
+}
+
+// Charges are units by pool, such as youtube/units.
+type Charges map[string]int64
+
+// Add adds others to charges. It changes no map that it was given.
+func (c *Charges) Add(others Charges) {
+	sum := maps.Clone(*c)
+	if sum == nil {
+		sum = Charges{}
+	}
+	for pool, units := range others {
+		if sum[pool] += units; sum[pool] == 0 {
+			delete(sum, pool)
+		}
+	}
+	*c = sum
+}
+
+// text returns the charges as the catalog holds them.
+func (c Charges) text() string {
+	if len(c) == 0 {
+		return ""
+	}
+	text, err := json.Marshal(c)
+	if err != nil {
+		panic(err) // JSON has all of these
+	}
+	return string(text)
 }
 
 // Start describes a new run.
@@ -130,7 +162,7 @@ func (r *run) Restart(ctx context.Context, work string) (cur Cursor, err error) 
 func (r *run) EndWork(ctx context.Context, work, region string, o Outcome) error {
 	return r.move(ctx, "end "+work+" of "+r.job, work, func(tx Tx, cur *Cursor) {
 		cur.End(o)
-		tx.Exec("work_end", r.id, work, region, string(o.State), tx.Now, o.ResumeAt, o.Error, o.Units, o.Cause, o.Pool, o.Refused)
+		tx.Exec("work_end", r.id, work, region, string(o.State), tx.Now, o.ResumeAt, o.Error, o.Units, o.Cause, o.Pool, o.Refused, o.Charges.text())
 	})
 }
 
@@ -210,7 +242,8 @@ type WorkRecord struct {
 	Work       string    `json:"work"`
 	Region     string    `json:"region,omitempty"`
 	Pages      int       `json:"pages"`
-	Units      int64     `json:"units"` // summed over all pools that its calls charged
+	Units      int64     `json:"units"`             // summed over all pools that its calls charged
+	Charges    Charges   `json:"charges,omitempty"` // the same by pool; missing in runs of earlier versions
 	New        int       `json:"new"`
 	Updated    int       `json:"updated"`
 	Unchanged  int       `json:"unchanged"`
@@ -263,8 +296,12 @@ func (e *Engine) Runs(ctx context.Context, q RunsQuery) (all []RunRecord, err er
 	err = e.each(ctx, func(scan Scan) error {
 		var w WorkRecord
 		var run int64
+		var charges string
 		err := scan(&run, &w.Work, &w.Region, &w.Pages, &w.Units, &w.New, &w.Updated, &w.Unchanged, &w.Statistics, &w.Gone,
-			(*string)(&w.State), &w.EndedAt, &w.ResumeAt, &w.Error, &w.Cause, &w.Pool, &w.Refused)
+			(*string)(&w.State), &w.EndedAt, &w.ResumeAt, &w.Error, &w.Cause, &w.Pool, &w.Refused, &charges)
+		if err == nil && charges != "" {
+			err = json.Unmarshal([]byte(charges), &w.Charges)
+		}
 		if err == nil {
 			byID[run].Work = append(byID[run].Work, w)
 		}

@@ -88,9 +88,25 @@ func (r *rig) catalog() *pgcatalog.Catalog {
 	r.t.Helper()
 	c, err := pgcatalog.Open(r.t.Context(), r.url, &pgcatalog.Options{Conns: 20})
 	r.must(err)
-	r.t.Cleanup(func() { r.must(c.Close()) })
+	r.t.Cleanup(func() {
+		r.charged(c)
+		r.must(c.Close())
+	})
 	r.must(fleet.Migrate(r.t.Context(), c))
 	return c
+}
+
+// charged compares the units of each unit of work that has ended with those of its pools.
+func (r *rig) charged(c *pgcatalog.Catalog) {
+	rows, err := c.Pool().Query(context.Background(), `SELECT work, units, charges FROM headroom_catalog.run_work WHERE state <> 'running'
+		AND units <> (SELECT coalesce(sum(value::bigint), 0) FROM json_each_text(coalesce(nullif(charges, ''), '{}')::json))`)
+	for err == nil && rows.Next() {
+		var work, charges string
+		var units int64
+		if err = rows.Scan(&work, &units, &charges); err == nil {
+			r.t.Errorf("%s spent %d units, and its pools have %s", work, units, charges)
+		}
+	}
 }
 
 // runner returns a runner on a catalog.

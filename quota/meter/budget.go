@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
+
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // ErrBudget is matched by a [BudgetError].
@@ -20,14 +24,15 @@ func (e *BudgetError) Error() string {
 
 func (e *BudgetError) Is(target error) bool { return target == ErrBudget }
 
-// Budget counts the units of the calls of a context, of all pools together, and may
-// bound them: what one run spends. It is safe for concurrent use.
+// Budget counts the units of the calls of a context, and may bound them, of all pools
+// together: what one run spends. It is safe for concurrent use.
 type Budget struct {
 	most  int64
 	whole *Budget // it is a part of
 
 	mu    sync.Mutex
 	spent int64
+	pools quota.Units // by [quota.Pool.String]
 }
 
 // NewBudget returns a budget of so many units; 0 only counts.
@@ -43,6 +48,14 @@ func (b *Budget) Spent() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.spent
+}
+
+// Pools returns the units of the calls so far by pool, such as youtube/units. Units that were
+// spent elsewhere have no pool.
+func (b *Budget) Pools() quota.Units {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.pools)
 }
 
 // Add counts units that were spent elsewhere, such as in another process. It may exceed the
@@ -79,6 +92,26 @@ func (b *Budget) give(units int64) {
 	b.spent -= units
 	b.mu.Unlock()
 	b.whole.give(units)
+}
+
+// count notes which pools of a call's account have the units, times a sign.
+func (b *Budget) count(c *call, units quota.Units, sign int64) {
+	for ; b != nil; b = b.whole {
+		b.mu.Lock()
+		if b.pools == nil {
+			b.pools = quota.Units{}
+		}
+		for pool, n := range units {
+			if pool == book.Money || n == 0 {
+				continue
+			}
+			name := quota.Pool{Upstream: c.upstream.Name, Account: c.account, Name: pool}.String()
+			if b.pools[name] += sign * n; b.pools[name] == 0 {
+				delete(b.pools, name)
+			}
+		}
+		b.mu.Unlock()
+	}
 }
 
 // WithBudget counts the units of the calls of a context in a budget, and refuses

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
@@ -49,6 +51,9 @@ func TestBudget(t *testing.T) {
 		t.Fatalf("got %v, want a block", err)
 	}
 	spent(6, 3, 9) // what was refused was not spent
+	if diff := cmp.Diff(quota.Units{"api/units": 8, "api/searches": 1}, whole.Pools()); diff != "" {
+		t.Errorf("the pools of the budget (-want +got):\n%s", diff)
+	}
 }
 
 // TestBudgetCountsActualCosts: once an answer has ended, the budget counts what the call has
@@ -99,6 +104,13 @@ func TestBudgetCountsActualCosts(t *testing.T) {
 	r.flush()
 	if whole.Spent() != 2852 {
 		t.Errorf("%d units are spent, want 2852", whole.Spent())
+	}
+	var ofPools int64
+	for _, n := range whole.Pools() {
+		ofPools += n
+	}
+	if ofPools != 2852 {
+		t.Errorf("the pools have %d units, want 2852: %v", ofPools, whole.Pools())
 	}
 }
 

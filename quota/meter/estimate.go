@@ -35,7 +35,7 @@ type plans struct {
 // facts are what a price book says of a method and its upstream, worked out once.
 type facts struct {
 	plan    *content.Plan // what the content of a call decides; nil: nothing
-	units   int64         // of all pools together, if nothing is known of the call
+	units   quota.Units   // by pool, if nothing is known of the call; slots are no units
 	slots   time.Duration // the longest ttl of the slots that a call takes; 0: it takes none
 	atEnd   bool          // the upstream counts a call when it ends
 	fixed   bool          // what is reserved is right if the call was sent once, whatever the answer
@@ -80,13 +80,13 @@ func (t *Transport) newPlans(costs *quota.Book) *plans {
 
 // learn adds what is true of one method.
 func (f *facts) learn(u *book.Upstream, m *book.Method) {
-	f.plan = content.NewPlan(u, m)
+	f.plan, f.units = content.NewPlan(u, m), quota.Units{}
 	for name, units := range m.Charges {
 		if ttl := slotTTL(u, name); ttl > 0 {
 			f.slots = max(f.slots, ttl)
 			continue
 		}
-		f.units += units
+		f.units[name] = units
 	}
 	for _, price := range m.Prices {
 		f.atEnd = f.atEnd || price.AtEnd

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -39,21 +40,26 @@ type call struct {
 	granted  *quota.Reservation
 }
 
-// cost returns the cost of the call, summed over all pools. Slots are no units.
-func (c *call) cost() (sum int64) {
+// charges returns the cost of the call by pool, as it was reserved.
+func (c *call) charges() quota.Units {
 	if c.content == nil {
 		return c.units
 	}
-	for pool, units := range c.method.Charges {
-		if slotTTL(c.upstream, pool) > 0 {
-			continue
-		}
+	all := maps.Clone(c.units)
+	for pool := range all {
 		if estimate, has := c.content.estimate[pool]; has {
-			units = estimate
+			all[pool] = estimate
 		}
-		sum += units
 	}
-	return sum
+	return all
+}
+
+// refund takes the call out of its budget.
+func (c *call) refund() {
+	if b := c.caller.Budget; b != nil {
+		b.give(sum(c.charges()))
+		b.count(c, c.charges(), -1)
+	}
 }
 
 func (c *call) attrs() []slog.Attr {

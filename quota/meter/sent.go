@@ -131,7 +131,12 @@ func (h charge) settleNow(units quota.Units) {
 		return
 	}
 	charged.Of(h.ctx).Settle(h.c.keys, h.r, units)
-	h.c.caller.Budget.give(sum(h.r.Charges()) - sum(units))
+	if b := h.c.caller.Budget; b != nil {
+		before := h.r.Charges()
+		b.give(sum(before) - sum(units))
+		b.count(h.c, before, -1)
+		b.count(h.c, units, 1)
+	}
 }
 
 // sum returns the units of all pools together. Money is no unit of a pool.
@@ -162,7 +167,7 @@ func (h charge) done() {
 }
 
 func (t *Transport) giveBack(ctx context.Context, c *call, r *quota.Reservation) {
-	c.caller.Budget.give(c.cost())
+	c.refund()
 	if _, err := r.Release(ctx); err != nil {
 		t.logUnsettled(ctx, c, err)
 		return

@@ -256,7 +256,7 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 		}
 	}
 	if err := t.shuts.wait(ctx); err != nil {
-		c.caller.Budget.give(c.cost())
+		c.refund()
 		return nil, err
 	}
 	done := t.later.done.Load()
@@ -274,7 +274,7 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 		}
 	}
 	if err != nil {
-		c.caller.Budget.give(c.cost())
+		c.refund()
 		var unpriced *quota.UnpricedError
 		if errors.As(err, &unpriced) && c.method == nil {
 			err = &quota.UnpricedError{Upstream: unpriced.Upstream, Method: unpriced.Method, Hint: hint(c)}
@@ -296,9 +296,13 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 }
 
 func (t *Transport) budget(ctx context.Context, c *call) error {
-	err := c.caller.Budget.Take(c.cost())
+	charges := c.charges()
+	err := c.caller.Budget.Take(sum(charges))
 	if err != nil && t.later.wait(ctx) == nil { // what has ended may have cost less than it reserved
-		err = c.caller.Budget.Take(c.cost())
+		err = c.caller.Budget.Take(sum(charges))
+	}
+	if err == nil {
+		c.caller.Budget.count(c, charges, 1)
 	}
 	return err
 }

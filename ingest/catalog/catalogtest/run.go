@@ -13,11 +13,11 @@ import (
 func (h *Harness) testRuns(t *testing.T) {
 	c, clock := h.fresh(t)
 	r := start(t, c, catalog.Start{Job: "trending", Scheduled: noon.Add(-time.Minute)})
-	save(t, r, "DE", catalog.Page{Next: "2", Region: "DE", Units: 1, Videos: named("a", "b"), Statistics: []catalog.Statistics{{VideoID: "a"}}})
-	save(t, r, "DE", catalog.Page{Region: "DE", Units: 2, Videos: named("b", "c"), Gone: []string{"a"}})
+	save(t, r, "DE", catalog.Page{Next: "2", Region: "DE", Units: 1, Charges: catalog.Charges{"youtube/units": 1}, Videos: named("a", "b"), Statistics: []catalog.Statistics{{VideoID: "a"}}})
+	save(t, r, "DE", catalog.Page{Region: "DE", Units: 2, Charges: catalog.Charges{"youtube/units": 2, "youtube/searches": 1}, Videos: named("b", "c"), Gone: []string{"a"}})
 	resume := noon.Add(20 * time.Hour)
 	for _, end := range []error{
-		r.EndWork(ctx, "DE", "DE", catalog.Outcome{State: catalog.Done}),
+		r.EndWork(ctx, "DE", "DE", catalog.Outcome{State: catalog.Done, Units: 4, Charges: catalog.Charges{"youtube/units": 6, "youtube/searches": 1}}),
 		r.EndWork(ctx, "FR", "FR", catalog.Outcome{State: catalog.Deferred, ResumeAt: resume, Error: "quota", Cause: "refused", Pool: "youtube/units", Refused: 3}),
 	} {
 		if end != nil {
@@ -29,7 +29,7 @@ func (h *Harness) testRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	killed := begin(t, c)
-	save(t, killed, "US", catalog.Page{Next: "2"})
+	save(t, killed, "US", catalog.Page{Next: "2", Units: 1, Charges: catalog.Charges{"youtube/units": 1}})
 	clock.Advance(time.Hour)
 	if _, err := c.Begin(ctx, catalog.Start{Job: "search"}); err != nil { // another job may still be running
 		t.Fatal(err)
@@ -45,13 +45,13 @@ func (h *Harness) testRuns(t *testing.T) {
 		{ID: 3, Job: "search", StartedAt: later, State: catalog.Running},
 		{
 			ID: 2, Job: "trending", StartedAt: noon.Add(time.Hour), EndedAt: later, State: catalog.Failed, Error: gone,
-			Work: []catalog.WorkRecord{{Work: "US", Pages: 1, State: catalog.Failed, EndedAt: later, Error: gone, Cause: "ended"}},
+			Work: []catalog.WorkRecord{{Work: "US", Pages: 1, Units: 1, Charges: catalog.Charges{"youtube/units": 1}, State: catalog.Failed, EndedAt: later, Error: gone, Cause: "ended"}},
 		},
 		{
 			ID: 1, Job: "trending", Scheduled: noon.Add(-time.Minute), StartedAt: noon, EndedAt: noon.Add(time.Hour),
 			State: catalog.Deferred, ResumeAt: resume,
 			Work: []catalog.WorkRecord{
-				{Work: "DE", Region: "DE", Pages: 2, Units: 3, New: 3, Unchanged: 1, Statistics: 1, Gone: 1, State: catalog.Done, EndedAt: noon},
+				{Work: "DE", Region: "DE", Pages: 2, Units: 7, Charges: catalog.Charges{"youtube/units": 6, "youtube/searches": 1}, New: 3, Unchanged: 1, Statistics: 1, Gone: 1, State: catalog.Done, EndedAt: noon},
 				{Work: "FR", Region: "FR", State: catalog.Deferred, EndedAt: noon, ResumeAt: resume, Error: "quota", Cause: "refused", Pool: "youtube/units", Refused: 3},
 			},
 		},

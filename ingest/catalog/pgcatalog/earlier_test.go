@@ -20,6 +20,7 @@ import (
 // These take a file, and a database, back to the version before, the latest first.
 var (
 	filesBefore = [][]string{
+		{"ALTER TABLE run_work DROP COLUMN charges"},
 		{"DROP TABLE slates"},
 		{"DROP TABLE refusals"},
 		{"DROP TABLE actions", "DROP TABLE pool_days", "ALTER TABLE run_work DROP COLUMN cause", "ALTER TABLE run_work DROP COLUMN pool", "ALTER TABLE run_work DROP COLUMN refused"},
@@ -27,6 +28,7 @@ var (
 		{"ALTER TABLE cursors DROP COLUMN blocked_on"},
 	}
 	databasesBefore = [][]string{
+		{"ALTER TABLE headroom_catalog.run_work DROP COLUMN charges"},
 		{"DROP TABLE headroom_catalog.slates"},
 		{"DROP TABLE headroom_catalog.ledgers"},
 		{"DROP TABLE headroom_catalog.refusals"},

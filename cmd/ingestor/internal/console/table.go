@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -154,6 +155,7 @@ type Column struct {
 	Name  string
 	Right bool
 	Long  bool // is cut on a narrow terminal
+	Spare bool // is left out on a narrow terminal, if whole rows fit then
 }
 
 // Columns makes columns of their names: >name is a column of numbers, and ~name a long one.
@@ -187,9 +189,18 @@ func (s *Sheet) Table(columns []Column, rows [][]string) {
 			shown = append(shown, i)
 		}
 	}
-	if !s.fit(columns, shown, widths) {
-		s.stack(columns, shown, rows)
-		return
+	if whole := slices.Clone(widths); !s.fit(columns, shown, widths) {
+		without := slices.Clone(shown)
+		for i := len(shown) - 1; i >= 0 && s.over(without, whole) > 0; i-- {
+			if columns[shown[i]].Spare {
+				without = slices.Delete(without, i, i+1)
+			}
+		}
+		if s.over(without, whole) > 0 {
+			s.stack(columns, shown, rows)
+			return
+		}
+		shown, widths = without, whole
 	}
 	head := make([]string, len(columns))
 	for i, c := range columns {
@@ -225,16 +236,21 @@ func (s *Sheet) Table(columns []Column, rows [][]string) {
 	}
 }
 
+// over returns how much wider than the terminal a row is.
+func (s *Sheet) over(shown, widths []int) int {
+	over := 2*(len(shown)-1) - s.Width
+	for _, i := range shown {
+		over += widths[i]
+	}
+	return over
+}
+
 // fit makes long columns narrower until a row fits. It reports whether one does.
 func (s *Sheet) fit(columns []Column, shown, widths []int) bool {
 	if s.Width == 0 {
 		return true
 	}
-	over := 2*(len(shown)-1) - s.Width
-	for _, i := range shown {
-		over += widths[i]
-	}
-	for over > 0 {
+	for over := s.over(shown, widths); over > 0; over-- {
 		widest := -1
 		for _, i := range shown {
 			if columns[i].Long && widths[i] > narrowest && (widest < 0 || widths[i] > widths[widest]) {
@@ -245,7 +261,6 @@ func (s *Sheet) fit(columns []Column, shown, widths []int) bool {
 			return false
 		}
 		widths[widest]--
-		over--
 	}
 	return true
 }
@@ -307,7 +322,7 @@ func (s *Sheet) State(st catalog.State) string { return s.cell(view.StateOf(st))
 func (s *Sheet) View(t view.Table) {
 	columns := make([]Column, len(t.Columns))
 	for i, c := range t.Columns {
-		columns[i] = Column{Name: c.Name, Right: c.Number, Long: c.Long}
+		columns[i] = Column{Name: c.Name, Right: c.Number, Long: c.Long, Spare: c.Spare}
 	}
 	rows := make([][]string, len(t.Rows))
 	for i, cells := range t.Rows {

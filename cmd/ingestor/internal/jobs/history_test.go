@@ -60,3 +60,18 @@ func TestAJobThatWaitsHidesNoOther(t *testing.T) {
 		})
 	}
 }
+
+// TestRunsFitATerminal: beside a column for each pool, runs have a line each at 80 columns.
+func TestRunsFitATerminal(t *testing.T) {
+	at := time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
+	s := console.Sheet{Width: 80}
+	s.View(view.RunTable(view.ShortRuns([]catalog.RunRecord{{
+		ID: 1426, Job: "trending", StartedAt: at, EndedAt: at.Add(time.Minute), State: catalog.Deferred,
+		Work: []catalog.WorkRecord{{Pages: 12, New: 1234, Updated: 17, Units: 16, Charges: catalog.Charges{"youtube/searches": 4, "youtube/units": 12}}},
+	}}, true)))
+	want := " RUN  JOB       STARTED               TOOK  STATE     SEARCHES  UNITS    NEW\n" +
+		"1426  trending  " + console.Stamp(at) + "    1m  deferred         4     12  1,234\n"
+	if text := s.Text.String(); text != want {
+		t.Errorf("got\n%swant\n%s", text, want)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
@@ -21,30 +22,32 @@ const held catalog.State = "held"
 
 // RunView is the result of a run, in JSON.
 type RunView struct {
-	Job       string        `json:"job"`
-	State     catalog.State `json:"state"`
-	Scheduled time.Time     `json:"scheduled_at,omitzero"`
-	StartedAt time.Time     `json:"started_at,omitzero"`
-	EndedAt   time.Time     `json:"ended_at,omitzero"`
-	NextAt    time.Time     `json:"next_at,omitzero"` // deferred work resumes, or the job is due again
-	Units     int64         `json:"units"`
-	Error     string        `json:"error,omitempty"`
-	Regions   []regionView  `json:"regions"`
+	Job       string          `json:"job"`
+	State     catalog.State   `json:"state"`
+	Scheduled time.Time       `json:"scheduled_at,omitzero"`
+	StartedAt time.Time       `json:"started_at,omitzero"`
+	EndedAt   time.Time       `json:"ended_at,omitzero"`
+	NextAt    time.Time       `json:"next_at,omitzero"` // deferred work resumes, or the job is due again
+	Units     int64           `json:"units"`            // of all pools
+	Charges   catalog.Charges `json:"charges,omitempty"`
+	Error     string          `json:"error,omitempty"`
+	Regions   []regionView    `json:"regions"`
 
 	code int // the exit code
 }
 
 // regionView is the result for a region, or for work without a region.
 type regionView struct {
-	Region  string        `json:"region,omitempty"`
-	Work    string        `json:"work,omitempty"` // if it has no region
-	Pages   int           `json:"pages"`
-	New     int           `json:"new"`
-	Updated int           `json:"updated"`
-	Units   int64         `json:"units"`
-	State   catalog.State `json:"state"`
-	NextAt  time.Time     `json:"next_at,omitzero"`
-	Error   string        `json:"error,omitempty"`
+	Region  string          `json:"region,omitempty"`
+	Work    string          `json:"work,omitempty"` // if it has no region
+	Pages   int             `json:"pages"`
+	New     int             `json:"new"`
+	Updated int             `json:"updated"`
+	Units   int64           `json:"units"`
+	Charges catalog.Charges `json:"charges,omitempty"`
+	State   catalog.State   `json:"state"`
+	NextAt  time.Time       `json:"next_at,omitzero"`
+	Error   string          `json:"error,omitempty"`
 }
 
 func summary(j *ingest.Job, rep *ingest.Report, err error, now time.Time) *RunView {
@@ -83,6 +86,7 @@ func summary(j *ingest.Job, rep *ingest.Report, err error, now time.Time) *RunVi
 			r.Regions = append(r.Regions, one)
 		}
 		r.Regions[at[name]].add(w, due)
+		r.Charges.Add(w.Charges)
 	}
 	return r
 }
@@ -94,6 +98,7 @@ func (r *regionView) add(w *ingest.WorkReport, due time.Time) {
 	r.New += w.New
 	r.Updated += w.Updated
 	r.Units += w.Units
+	r.Charges.Add(w.Charges)
 	if w.State == catalog.Failed || w.State == catalog.Deferred && r.State == catalog.Done {
 		r.State = w.State
 	}
@@ -134,7 +139,7 @@ func (r *RunView) log(to *slog.Logger) {
 	for i := range r.Regions {
 		pages, fresh, updated = pages+r.Regions[i].Pages, fresh+r.Regions[i].New, updated+r.Regions[i].Updated
 	}
-	to.Info("run ended", "job", r.Job, "state", r.State, "regions", len(r.Regions), "pages", pages, "new", fresh, "updated", updated, "units", r.Units, "next", r.NextAt)
+	to.Info("run ended", "job", r.Job, "state", r.State, "regions", len(r.Regions), "pages", pages, "new", fresh, "updated", updated, "spent", view.SpentWords(catalog.WorkRecord{Units: r.Units, Charges: r.Charges}), "next", r.NextAt)
 }
 
 // showRuns writes the results of runs to standard output. With --quiet it writes nothing,
@@ -150,17 +155,25 @@ func showRuns(a *session.Session, all []*RunView) error {
 }
 
 func regionTable(s *console.Sheet, all []*RunView) {
-	var rows [][]string
+	var works []catalog.WorkRecord
 	for _, r := range all {
-		if len(r.Regions) == 0 {
-			rows = append(rows, []string{r.Job, "", "", "", "", "", s.State(r.State), console.Stamp(r.NextAt)})
-		}
 		for _, w := range r.Regions {
-			rows = append(rows, []string{
-				r.Job, console.Plain(cmp.Or(w.Region, w.Work)), view.Number(int64(w.Pages)), view.Number(int64(w.New)), view.Number(int64(w.Updated)),
-				view.Number(w.Units), s.State(w.State), console.Stamp(w.NextAt),
-			})
+			works = append(works, catalog.WorkRecord{Units: w.Units, Charges: w.Charges})
 		}
 	}
-	s.Table(console.Columns("~job", "~region", ">pages", ">new", ">updated", ">units", "state", "next"), rows)
+	spent := view.ColumnsOf(works...)
+	t := view.Table{Columns: slices.Concat([]view.Column{
+		{Name: "job", Long: true}, {Name: "region", Long: true}, {Name: "pages", Number: true, Spare: true}, {Name: "new", Number: true}, {Name: "updated", Number: true, Spare: true},
+	}, spent.Columns(), []view.Column{{Name: "state"}, {Name: "next"}})}
+	for _, r := range all {
+		if len(r.Regions) == 0 {
+			t.Rows = append(t.Rows, slices.Concat([]any{r.Job}, make([]any, len(t.Columns)-3), []any{view.StateOf(r.State), r.NextAt}))
+		}
+		for _, w := range r.Regions {
+			cells := []any{r.Job, cmp.Or(w.Region, w.Work), int64(w.Pages), int64(w.New), int64(w.Updated)}
+			t.Rows = append(t.Rows, slices.Concat(cells, spent.Cells(&works[0]), []any{view.StateOf(w.State), w.NextAt}))
+			works = works[1:]
+		}
+	}
+	s.View(t)
 }

@@ -6,7 +6,9 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -288,20 +290,29 @@ func (h *past) rows() [][]string {
 }
 
 func runRows(runs []catalog.RunRecord) [][]string {
-	rows := [][]string{{"run", "job", "started", "ended", "state", "pages", "units", "new", "updated", "resumes"}}
+	rows := [][]string{{"run", "job", "started", "ended", "state", "pages", "units", "new", "updated", "resumes", "charges"}}
 	for i := range runs {
 		r := &runs[i]
 		sum := view.Total(r)
-		rows = append(rows, cells(r.ID, r.Job, r.StartedAt, r.EndedAt, r.State, sum.Pages, sum.Units, sum.New, sum.Updated, r.ResumeAt))
+		rows = append(rows, cells(r.ID, r.Job, r.StartedAt, r.EndedAt, r.State, sum.Pages, sum.Units, sum.New, sum.Updated, r.ResumeAt, charges(&sum)))
 	}
 	return rows
 }
 
 func workRows(r *catalog.RunRecord) [][]string {
-	rows := [][]string{{"work", "state", "pages", "units", "refused_calls", "new", "updated", "why", "resumes"}}
+	rows := [][]string{{"work", "state", "pages", "units", "refused_calls", "new", "updated", "why", "resumes", "charges"}}
 	for i := range r.Work {
 		w := &r.Work[i]
-		rows = append(rows, cells(w.Work, w.State, w.Pages, w.Units, w.Refused, w.New, w.Updated, why(w), w.ResumeAt))
+		rows = append(rows, cells(w.Work, w.State, w.Pages, w.Units, w.Refused, w.New, w.Updated, why(w), w.ResumeAt, charges(w)))
 	}
 	return rows
+}
+
+// charges returns the units by pool, such as youtube/searches=1 youtube/units=4.
+func charges(w *catalog.WorkRecord) string {
+	var all []string
+	for _, pool := range slices.Sorted(maps.Keys(w.Charges)) {
+		all = append(all, pool+"="+strconv.FormatInt(w.Charges[pool], 10))
+	}
+	return strings.Join(all, " ")
 }

@@ -177,18 +177,20 @@ func (s *state) spendOfRuns() (all []quota.Spent) {
 	for i := range s.runs {
 		r := &s.runs[i]
 		j := s.job(r.Job)
-		if j == nil {
-			continue // the pools that it charged are not known
-		}
 		for _, w := range r.Work {
-			for _, name := range j.Pools() {
-				pool, err := quota.ParsePool(name)
-				units := int64(float64(w.Units)*j.Share[name] + 0.5)
-				if err == nil && units > 0 {
-					all = append(all, quota.Spent{
-						Pool: pool, Hour: endOf(r, &w).UTC().Truncate(time.Hour), Units: units,
-						Labels: quota.Labels{Job: r.Job, Method: strings.Join(j.Methods, " + ")},
-					})
+			charges, labels := w.Charges, quota.Labels{Job: r.Job}
+			if j != nil {
+				labels.Method = strings.Join(j.Methods, " + ")
+				if len(charges) == 0 { // of an earlier version
+					charges = catalog.Charges{}
+					for _, name := range j.Pools() {
+						charges[name] = int64(float64(w.Units)*j.Share[name] + 0.5)
+					}
+				}
+			}
+			for name, units := range charges {
+				if pool, err := quota.ParsePool(name); err == nil && units > 0 {
+					all = append(all, quota.Spent{Pool: pool, Hour: endOf(r, &w).UTC().Truncate(time.Hour), Units: units, Labels: labels})
 				}
 			}
 		}

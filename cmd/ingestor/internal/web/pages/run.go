@@ -30,7 +30,7 @@ func (s *state) runsInShort() sentence {
 		return nil
 	}
 	r := &s.runs[0]
-	return say("The last run, ", r.Job, " at ", s.Moment(r.StartedAt), ", is ", stateWord(r.State), ". It spent ", count(view.Total(r).Units, "unit"))
+	return say("The last run, ", r.Job, " at ", s.Moment(r.StartedAt), ", is ", stateWord(r.State), ". It spent ", view.SpentWords(view.Total(r)))
 }
 
 // stateWord returns a state in a word that follows "is" or stands alone.
@@ -198,10 +198,14 @@ func (s *state) fill(p *oneRun, r *catalog.RunRecord) {
 	p.Figures = []figure{
 		{view.Number(int64(done)) + " of " + view.Number(int64(len(r.Work))), "units of work done"},
 		{view.Number(int64(sum.Pages)), "pages"},
-		{view.Number(sum.Units), "units spent"},
-		{view.Number(refused), "calls refused"},
-		{view.Number(int64(sum.New)), "new videos"},
 	}
+	spent := view.ColumnsOf(sum)
+	for i, c := range spent.Columns() {
+		if units, is := spent.Cells(&sum)[i].(int64); is {
+			p.Figures = append(p.Figures, figure{view.Number(units), c.Name + " spent"})
+		}
+	}
+	p.Figures = append(p.Figures, figure{view.Number(refused), "calls refused"}, figure{view.Number(int64(sum.New)), "new videos"})
 	if len(r.Work) > 0 {
 		p.Work = s.workTable(r)
 	}
@@ -225,16 +229,17 @@ func (p *oneRun) report(work, text string) {
 // workTable returns a row for each unit of work of a run. It does not say again why the run
 // stopped, and when it resumes.
 func (s *state) workTable(r *catalog.RunRecord) *table {
-	t := view.Table{Columns: []view.Column{
+	spent := view.ColumnsOf(r.Work...)
+	t := view.Table{Columns: slices.Concat([]view.Column{
 		{Name: "work", Long: true},
 		{Name: "state"},
 		{Name: "pages", Number: true},
-		{Name: "units", Number: true},
+	}, spent.Columns(), []view.Column{
 		{Name: "refused", Number: true},
 		{Name: "new", Number: true, Spare: true},
 		{Name: "updated", Number: true, Spare: true},
 		{Name: "why", Long: true},
-	}}
+	})}
 	whole := ""
 	if w := stopped(r); w != nil {
 		whole = why(w).String()
@@ -243,7 +248,7 @@ func (s *state) workTable(r *catalog.RunRecord) *table {
 		w := &r.Work[i]
 		st := view.StateOf(w.State)
 		st.Text = stateWord(w.State)
-		row := []any{workName(w.Work), st, int64(w.Pages), w.Units, w.Refused, int64(w.New), int64(w.Updated), nil}
+		row := slices.Concat([]any{workName(w.Work), st, int64(w.Pages)}, spent.Cells(w), []any{w.Refused, int64(w.New), int64(w.Updated), nil})
 		if says := why(w).String(); says != "" && (says != whole || !w.ResumeAt.Equal(r.ResumeAt)) {
 			row[len(row)-1] = view.Reason{Why: says, Until: w.ResumeAt}
 		}

@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest"
@@ -27,6 +28,7 @@ func Total(r *catalog.RunRecord) (sum catalog.WorkRecord) {
 	for _, w := range r.Work {
 		sum.Pages += w.Pages
 		sum.Units += w.Units
+		sum.Charges.Add(w.Charges)
 		sum.New += w.New
 		sum.Updated += w.Updated
 	}
@@ -82,7 +84,7 @@ func (r *ShortRun) With(why string) string {
 }
 
 var runColumns = []column[ShortRun]{
-	{Column{Name: "run", Number: true, Terminal: true}, func(r *ShortRun) any { return r.ID }},
+	{Column{Name: "run", Number: true, Terminal: true}, func(r *ShortRun) any { return id(r.ID) }},
 	{Column{Name: "job", Long: true}, func(r *ShortRun) any { return r.Job }},
 	{Column{Name: "started"}, func(r *ShortRun) any { return r.StartedAt }},
 	{Column{Name: "took", Number: true}, func(r *ShortRun) any {
@@ -99,14 +101,18 @@ var runColumns = []column[ShortRun]{
 		return is
 	}},
 	{Column{Name: "pages", Number: true, Spare: true}, func(r *ShortRun) any { return int64(r.sum.Pages) }},
-	{Column{Name: "units", Number: true}, func(r *ShortRun) any { return r.sum.Units }},
 	{Column{Name: "new", Number: true}, func(r *ShortRun) any { return int64(r.sum.New) }},
-	{Column{Name: "updated", Number: true}, func(r *ShortRun) any { return int64(r.sum.Updated) }},
+	{Column{Name: "updated", Number: true, Spare: true}, func(r *ShortRun) any { return int64(r.sum.Updated) }},
 	{Column{Name: "why", Long: true, Terminal: true}, func(r *ShortRun) any { return reason(r.With(Why(r.RunRecord)), r.ResumeAt) }},
 }
 
 // RunTable returns a row for each run.
-func RunTable(runs []ShortRun) Table { return table(runColumns, runs) }
+func RunTable(runs []ShortRun) Table {
+	return table(withSpent(runColumns, runs, func(r *ShortRun) *catalog.WorkRecord { return &r.sum }), runs)
+}
+
+// id writes an id as --before takes it.
+func id(n int64) string { return strconv.FormatInt(n, 10) }
 
 type workRow struct {
 	*catalog.WorkRecord
@@ -114,14 +120,13 @@ type workRow struct {
 }
 
 var workColumns = []column[workRow]{
-	{Column{Name: "run", Number: true}, func(w *workRow) any { return w.run.ID }},
+	{Column{Name: "run", Number: true}, func(w *workRow) any { return id(w.run.ID) }},
 	{Column{Name: "job", Long: true}, func(w *workRow) any { return w.run.Job }},
 	{Column{Name: "work", Long: true}, func(w *workRow) any { return text(w.Work) }},
 	{Column{Name: "state"}, func(w *workRow) any { return StateOf(w.State) }},
-	{Column{Name: "pages", Number: true}, func(w *workRow) any { return int64(w.Pages) }},
-	{Column{Name: "units", Number: true}, func(w *workRow) any { return w.Units }},
+	{Column{Name: "pages", Number: true, Spare: true}, func(w *workRow) any { return int64(w.Pages) }},
 	{Column{Name: "new", Number: true}, func(w *workRow) any { return int64(w.New) }},
-	{Column{Name: "updated", Number: true}, func(w *workRow) any { return int64(w.Updated) }},
+	{Column{Name: "updated", Number: true, Spare: true}, func(w *workRow) any { return int64(w.Updated) }},
 	{Column{Name: "why", Terminal: true}, func(w *workRow) any { return reason(w.Error, w.ResumeAt) }},
 }
 
@@ -133,7 +138,7 @@ func WorkTable(all []catalog.RunRecord) Table {
 			rows = append(rows, workRow{&all[i].Work[k], &all[i]})
 		}
 	}
-	return table(workColumns, rows)
+	return table(withSpent(workColumns, rows, func(w *workRow) *catalog.WorkRecord { return w.WorkRecord }), rows)
 }
 
 // Why says why a run did not do all its work: the error that ended the run, or else that

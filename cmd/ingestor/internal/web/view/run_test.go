@@ -30,7 +30,7 @@ func runs() []catalog.RunRecord {
 
 func TestRunTable(t *testing.T) {
 	shows(t, view.RunTable(view.ShortRuns(runs(), true)),
-		"(run#) | job~ | started | took# | state | [pages#] | units# | new# | updated# | (why~)",
+		"(run#) | job~ | started | took# | state | [pages#] | units# | new# | [updated#] | (why~)",
 		"1004 | charts | 20:00 |  | good:running | 0 | 0 | 0 | 0 | ",
 		"1003 | charts | 19:00 | 1m0s | good:done | 22 | 33 | 44 | 55 | ",
 		"1002 | news | 18:00 | 0s | bad:failed | 0 | 0 | 0 | 0 | game in US: 503 (and 2 more: `ingestor runs --work` shows them) until 21:00",
@@ -52,7 +52,7 @@ func TestRunsThatWaitShareARow(t *testing.T) {
 		all = append(all, run, other)
 	}
 	shows(t, view.RunTable(view.ShortRuns(all[:7], true)),
-		"(run#) | job~ | started | took# | state | [pages#] | units# | new# | updated# | (why~)",
+		"(run#) | job~ | started | took# | state | [pages#] | units# | new# | [updated#] | (why~)",
 		"9 | charts | 20:00 | 0s | warn:deferred | 0 | 0 | 0 | 0 | not started: refused (3 times since 2026-11-20 18:00 UTC) until 08:00",
 		"8 | news | 20:00 | 0s | warn:deferred | 0 | 0 | 0 | 0 | not started: refused until 20:00",
 		"6 | news | 19:00 | 0s | warn:deferred | 0 | 0 | 0 | 0 | not started: refused until 20:01",
@@ -64,7 +64,7 @@ func TestRunsThatWaitShareARow(t *testing.T) {
 // TestWorkTable: a narrow terminal wraps why work stopped, and cuts none of it.
 func TestWorkTable(t *testing.T) {
 	shows(t, view.WorkTable(runs()[1:]),
-		"run# | job~ | work~ | state | pages# | units# | new# | updated# | (why)",
+		"run# | job~ | work~ | state | [pages#] | units# | new# | [updated#] | (why)",
 		"1003 | charts | US | good:done | 2 | 3 | 4 | 5 | ",
 		"1003 | charts | DE | good:done | 20 | 30 | 40 | 50 | ",
 		"1002 | news | music in US | warn:deferred | 0 | 0 | 0 | 0 | refused until 21:00",
@@ -73,4 +73,41 @@ func TestWorkTable(t *testing.T) {
 		"1002 | news | music in DE | bad:failed | 0 | 0 | 0 | 0 | 500",
 		"1001 | news |  | bad:failed | 0 | 0 | 0 | 0 | 503",
 	)
+}
+
+// TestRunsOfSeveralPools: units of several pools are in columns of their own, and are no sum.
+func TestRunsOfSeveralPools(t *testing.T) {
+	all := []catalog.RunRecord{
+		{ID: 1426, Job: "news", StartedAt: now, EndedAt: now, State: catalog.Done, Work: []catalog.WorkRecord{
+			{Work: "US", State: catalog.Done, Units: 3, Charges: catalog.Charges{"youtube/searches": 1, "youtube/units": 2}},
+			{Work: "DE", State: catalog.Done, Units: 4, Charges: catalog.Charges{"youtube/searches": 4}},
+		}},
+		{ID: 1425, Job: "charts", StartedAt: now, EndedAt: now, State: catalog.Deferred, Work: []catalog.WorkRecord{{Work: "US", State: catalog.Deferred}}},
+	}
+	short := view.ShortRuns(all, true)
+	shows(t, view.RunTable(short),
+		"(run#) | job~ | started | took# | state | [pages#] | searches# | units# | new# | [updated#]",
+		"1426 | news | 20:00 | 0s | good:done | 0 | 5 | 2 | 0 | 0",
+		"1425 | charts | 20:00 | 0s | warn:deferred | 0 |  |  | 0 | 0",
+	)
+	shows(t, view.WorkTable(all),
+		"run# | job~ | work~ | state | [pages#] | searches# | units# | new# | [updated#]",
+		"1426 | news | US | good:done | 0 | 1 | 2 | 0 | 0",
+		"1426 | news | DE | good:done | 0 | 4 |  | 0 | 0",
+		"1425 | charts | US | warn:deferred | 0 |  |  | 0 | 0",
+	)
+	if says := view.SpentWords(view.Total(&all[0])); says != "5 searches, 2 units" {
+		t.Errorf("it says %q", says)
+	}
+	all[1].Work[0] = catalog.WorkRecord{Work: "US", Units: 7} // of an earlier version
+	all[0].Work[0].Charges = catalog.Charges{"youtube/units": 2, "youtube@b/units": 1}
+	shows(t, view.WorkTable(all),
+		"run# | job~ | work~ | state | [pages#] | searches# | youtube/units# | youtube@b/units# | all pools# | new# | [updated#]",
+		"1426 | news | US | good:done | 0 |  | 2 | 1 |  | 0 | 0",
+		"1426 | news | DE | good:done | 0 | 4 |  |  |  | 0 | 0",
+		"1425 | charts | US | warn: | 0 |  |  |  | 7 | 0 | 0",
+	)
+	if says := view.SpentWords(view.Total(&all[1])); says != "7 units" {
+		t.Errorf("of an earlier version it says %q", says)
+	}
 }

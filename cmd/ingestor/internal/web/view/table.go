@@ -22,7 +22,7 @@ type Column struct {
 	Number   bool // aligned on the right and never cut
 	Long     bool // a narrow terminal cuts it
 	Terminal bool // pages leave it out
-	Spare    bool // a page on a phone leaves it out
+	Spare    bool // a page on a phone, and a narrow terminal, leave it out
 }
 
 // Level says how urgently something needs attention.
