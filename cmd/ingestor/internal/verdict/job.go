@@ -154,6 +154,9 @@ func (j *Job) read(ctx context.Context, r *Reader, src *view.Sources, s *State) 
 			return err
 		}
 	}
+	if err := j.comeTwice(ctx, src.Catalog, runs); err != nil {
+		return err
+	}
 	if j.Timed, err = src.Runner.LastScheduled(ctx, j.Job); err != nil {
 		return err
 	}
@@ -163,6 +166,31 @@ func (j *Job) read(ctx context.Context, r *Reader, src *view.Sources, s *State) 
 		j.comes = j.Missed.IsZero() && !first.IsZero() && j.Last != nil && j.Last.State != catalog.Running
 	}
 	return err
+}
+
+// comeTwice passes by times that were recorded before the clock was set back: they have no other run.
+func (j *Job) comeTwice(ctx context.Context, c view.Catalog, runs []catalog.RunRecord) error {
+	var last time.Time // of the times that come twice
+	for i := range runs {
+		if at := runs[i].Scheduled; at.After(last) {
+			last = at
+		}
+	}
+	for times := 0; !j.Next.IsZero() && !j.Next.After(last); times++ {
+		if times == 100 { // of a job that is due each minute
+			j.Next = j.Schedule().Next(last)
+			return nil
+		}
+		at, err := c.Runs(ctx, catalog.RunsQuery{Job: j.Name, Due: j.Next, Limit: 1, Bare: true})
+		if err != nil {
+			return fmt.Errorf("read the runs of %s: %w", j.Name, err)
+		}
+		if len(at) == 0 || !at[0].Scheduled.Equal(j.Next) {
+			return nil
+		}
+		j.Next = j.Schedule().Next(j.Next)
+	}
+	return nil
 }
 
 // whole reads a run with its work.

@@ -129,7 +129,7 @@ func (s *State) judgeRuns(all []chance) Verdict {
 	case next.lost || s.Stuck != nil:
 		v := s.unknown(next)
 		gone := s.silence()
-		if gone != nil && moved(s.Outage) != "" { // a new daemon charges the new file
+		if gone != nil && v.Word == "Stopped" { // of a file or a disk that a new daemon may find otherwise
 			return s.notRunning(next, s.Lost(), s.remedy())
 		}
 		if gone != nil {
