@@ -26,6 +26,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/notify"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/proxy"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/guard"
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/internal/strictyaml"
 	"github.com/headroom-quota/headroom/quota"
@@ -284,6 +285,8 @@ func (s *Settings) checkCommand() (faults faults) {
 			faults.add("endpoint", "%q is not an address, as http://127.0.0.1:8080", open.Shown(s.Endpoint))
 		} else if strings.Trim(to.Path, "/") != "" || to.RawQuery != "" || to.User != nil {
 			faults.add("endpoint", "write scheme, host and port only: %s://%s", to.Scheme, to.Host)
+		} else if to.Scheme == "http" && !guard.Loopback(to.Host) {
+			faults.add("endpoint", "write https://%s: the key is sent to it, and plain http is for this machine only, as http://127.0.0.1:8080", to.Host)
 		}
 	}
 	if err := s.checkDatabase(); err != nil {
