@@ -333,34 +333,36 @@ func (v *voices) sameFindings() {
 func TestOneVoice(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	histories := []uint64{0, 1, 2, 3, 4, 5, 6, 7, 8, 36} // 36: a deleted ledger, and then a dead daemon
+	histories := 9
 	if os.Getenv("HEADROOM_SOAK") == "1" {
-		histories = make([]uint64, 150)
-		for i := range histories {
-			histories[i] = uint64(i)
-		}
+		histories = 150
 	}
-	for _, seed := range histories {
+	for seed := range uint64(histories) {
 		kind := []lifetest.Kind{lifetest.Alone, lifetest.Fleet, lifetest.Timer}[seed%3]
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Setenv("XDG_STATE_HOME", t.TempDir()) // where the watchers of earlier histories have no lock
 			v := newVoices(t, seed+1000, kind)
-			for range 6 {
-				v.Happen()
-				if v.Hung() { // what waits in vain is in TestSayings
-					v.Store.Set(lifetest.Well)
-					v.Shelf.Set(lifetest.Full)
-				}
-				v.Pass(time.Minute)
-				v.agree()
-				v.typed()
-				if t.Failed() {
-					v.Tell()
-					return
-				}
-				v.Pass(time.Duration(v.Rand.IntN(90)) * time.Minute)
-			}
+			v.lives()
 		})
+	}
+}
+
+// lives is a history of six events.
+func (v *voices) lives() {
+	v.Helper()
+	for range 6 {
+		v.Happen()
+		if v.Hung() { // what waits in vain is in TestSayings
+			v.Store.Set(lifetest.Well)
+			v.Shelf.Set(lifetest.Full)
+		}
+		v.Pass(time.Minute)
+		v.agree()
+		if v.typed(); v.Failed() {
+			v.Tell()
+			return
+		}
+		v.Pass(time.Duration(v.Rand.IntN(90)) * time.Minute)
 	}
 }
 
@@ -395,6 +397,16 @@ func (v *voices) parse(who, command string) {
 	if config.Value.String() != v.Path("ingestor.yaml") && ledger.Value.String() != "sqlite:"+v.Path("ledger.db") {
 		v.Errorf("%s names %q, which reads other files than those of %s", who, command, v.Path("ingestor.yaml"))
 	}
+}
+
+// TestOneVoiceOfAnEarlierSoak: the server has a deleted ledger open, and commands see the new file. Once the daemon is
+// gone, too, all say that nothing runs.
+func TestOneVoiceOfAnEarlierSoak(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	v := newVoices(t, 1036, lifetest.Alone)
+	v.Lacks = "a person sets a limit"
+	v.lives()
 }
 
 // TestTheRemedyWorks: of a ledger that was deleted in use, the first page says what to do, and it removes the fault.

@@ -47,7 +47,7 @@ func (s *State) chanceOf(j *Job) chance {
 			c.pool, c.window, c.until, c.blocked = u, nil, u.Blocked, true
 		}
 		for i := range u.Allowances {
-			c.consider(u, &u.Allowances[i], s.limit(u, i, j), j.first[name])
+			c.consider(u, &u.Allowances[i], limitFor(&u.Allowances[i], j, c.at), j.first[name])
 		}
 	}
 	if j.Cost.Unknown || j.Cost.Runs > 0 && j.Cost.Units == 0 { // as that of retention, which may find nothing too old
@@ -84,10 +84,13 @@ func IsShort(w *quota.WindowUsage) bool {
 	return w.Spec.Length() < 12*time.Hour
 }
 
-// limit returns how many units of a window a job may use.
-func (s *State) limit(u *quota.Usage, i int, j *Job) int64 {
-	w := u.Allowances[i]
-	return book.Window{Quota: w.Quota, Headroom: w.Headroom}.Limit(j.class)
+// limitFor returns how many units of a window a job may use at a time.
+func limitFor(w *quota.WindowUsage, j *Job, at time.Time) int64 {
+	is := book.Window{Quota: w.Quota, Headroom: w.Headroom}
+	if w.Reported > 0 && (w.ReportedUntil.IsZero() || at.Before(w.ReportedUntil)) {
+		is = is.Reported(w.Reported)
+	}
+	return max(is.Limit(j.class), 0)
 }
 
 // chances returns the chance of every job, the next job first.

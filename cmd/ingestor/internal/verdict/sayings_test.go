@@ -2,7 +2,6 @@ package verdict_test
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -224,10 +223,22 @@ func (w *witness) accounted() {
 	}
 }
 
-// found are the histories of soaks that found a defect, with their events.
-var found = map[uint64]int{
-	1015: 12, // times that come twice, because the clock was set back, have no second run
-	1350: 12, // the ledger cannot be written, and the daemon is gone
+// lives is a history of so many events.
+func (w *witness) lives(events int) {
+	w.Helper()
+	defer func() {
+		if w.Failed() {
+			w.Tell()
+		}
+	}()
+	for range events {
+		w.Happen()
+		w.Pass(time.Minute) // what happened is known by then
+		if w.holds(); w.Failed() {
+			return
+		}
+	}
+	w.accounted()
 }
 
 // TestSayings: what is said of random histories is what happens then. A verdict that is good is followed by a
@@ -247,39 +258,48 @@ func TestSayings(t *testing.T) {
 			}
 		}
 	})
-	seeds := slices.Collect(maps.Keys(found))
 	for seed := range uint64(histories) {
-		if found[seed] == 0 {
-			seeds = append(seeds, seed)
-		}
-	}
-	for _, seed := range seeds {
-		events := max(events, found[seed])
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			w := newWitness(t, seed)
-			defer func() {
-				if t.Failed() {
-					w.Tell()
-				}
-			}()
-			for range events {
-				w.Happen()
-				w.Pass(time.Minute) // what happened is known by then
-				w.holds()
-				if t.Failed() {
-					break
-				}
-			}
-			if !t.Failed() {
-				w.accounted()
-			}
+			w.lives(events)
 			mu.Lock()
 			defer mu.Unlock()
 			lived++
 			for name, n := range w.Moved {
 				moved[name] += n
 			}
+		})
+	}
+}
+
+// TestTimesThatComeTwice: a timer makes no second run of a time that was recorded before the clock was set back, so
+// no verdict names it as the next one.
+func TestTimesThatComeTwice(t *testing.T) {
+	w := newWitness(t, 3) // of the timer
+	w.PassTo(lifetest.Began.Add(2 * time.Hour))
+	w.Clock.Set(w.Clock.Now().Add(time.Hour + 7*time.Second))
+	w.Pass(10 * time.Minute)
+	w.Clock.Set(w.Clock.Now().Add(-time.Hour - 7*time.Second))
+	w.Pass(time.Minute)
+	before := w.lastRun("often")
+	is, v := w.read(w.server)
+	for _, j := range is.Jobs {
+		if at, _ := j.Start(is.Now); j.Name == "often" && !at.After(before.Scheduled) {
+			t.Errorf("at %s the next run of often is at %s, which had one: %q", is.Now, at, v.Says)
+		}
+	}
+	w.holds()
+}
+
+// TestSayingsOfEarlierSoaks repeats histories that found a defect: 1350 has a ledger that cannot be written, and a daemon
+// that is gone.
+func TestSayingsOfEarlierSoaks(t *testing.T) {
+	for _, seed := range []uint64{1015, 1350} {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			w := newWitness(t, seed)
+			w.Lacks = "a person sets a limit"
+			w.lives(12)
 		})
 	}
 }

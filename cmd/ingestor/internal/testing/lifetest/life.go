@@ -69,6 +69,7 @@ type Life struct {
 	Alive  bool // whether the daemon, or the timer, is there
 	Said   []string
 	Moved  map[string]int // how often each move was made
+	Lacks  string         // a move that never comes, so that a history is that of an earlier soak
 
 	config   *ingest.Config
 	address  string // of the upstream

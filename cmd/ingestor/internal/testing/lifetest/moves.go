@@ -3,6 +3,7 @@ package lifetest
 import (
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest/fleet"
@@ -28,14 +29,14 @@ func Moves() (names []string) {
 
 var moves = []move{
 	{"the daemon is killed, or frozen", 2, func(l *Life) (string, bool) {
-		l.die()
+		l.Die()
 		return "", true
 	}},
 	{"the daemon ends by itself", 1, func(l *Life) (string, bool) {
 		if l.Kind == Alone && !l.Hung() {
 			_ = l.heart().Stop(l.Context()) // a full disk takes no note
 		}
-		l.die()
+		l.Die()
 		l.ended = l.Shelf.Is() == Well
 		return "", true
 	}},
@@ -104,6 +105,14 @@ var moves = []move{
 		_, err := l.Ledger.Admin().Adjust(l.Context(), Units, 1, "what the console says")
 		return "", err
 	})},
+	{"a person sets a limit", 2, charged(func(l *Life) (string, error) {
+		k := quota.KeyLimit{Family: quota.LimitsOfUpstream + "youtube", Key: Units.Name, Quota: 1 + l.Rand.Int64N(40), By: "a person", Reason: "the console says so"}
+		if l.Rand.IntN(2) == 0 {
+			k.Until = l.Clock.Now().Truncate(TimerEvery).Add(time.Duration(1+l.Rand.IntN(24)) * TimerEvery)
+		}
+		_, err := l.Ledger.Admin().SetLimit(l.Context(), k)
+		return fmt.Sprint(k.Quota, " until ", k.Until), err
+	})},
 	{"the upstream is down", 1, func(l *Life) (string, bool) { return l.fail(youtubesim.Fault{Do: youtubesim.Answer}) }},
 	{"the key is wrong", 1, func(l *Life) (string, bool) {
 		return l.fail(youtubesim.Fault{Do: youtubesim.Refuse, Refusal: youtubesim.KeyInvalid})
@@ -146,8 +155,8 @@ var moves = []move{
 	}},
 }
 
-// die ends the daemon, or the timer, if it is there.
-func (l *Life) die() {
+// Die ends the daemon, or the timer, if it is there.
+func (l *Life) Die() {
 	if l.Alive {
 		l.Alive, l.died = false, l.Clock.Now()
 	}
@@ -189,6 +198,7 @@ func (l *Life) shift(sign int) (string, bool) {
 
 // Happen makes something happen, and returns what.
 func (l *Life) Happen() string {
+	moves := slices.DeleteFunc(slices.Clone(moves), func(m move) bool { return m.name == l.Lacks })
 	all := 0
 	for _, m := range moves {
 		all += m.odds
