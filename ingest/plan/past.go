@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest"
@@ -14,10 +15,12 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// Past is the spend before a plan, and the pools that are blocked.
+// Past is the spend before a plan, the pools that are blocked, and the limits that hold in place of
+// those of the price book.
 type Past struct {
 	Spent  []Spent
 	Blocks []Block
+	Limits []quota.KeyLimit
 }
 
 // Spent is a number of units of a pool, spent at a time.
@@ -54,6 +57,12 @@ func ReadPast(ctx context.Context, l *quota.Ledger, clock *quota.SimClock) (*Pas
 				reason = quota.ByHand(reason)
 			}
 			past.Blocks = append(past.Blocks, Block{u.Pool, u.Blocked, reason})
+		}
+		if i := slices.IndexFunc(u.Allowances, func(w quota.WindowUsage) bool { return w.Reported > 0 }); i >= 0 && l.Book().Upstreams[u.Pool.Upstream] != nil {
+			w := u.Allowances[i]
+			past.Limits = append(past.Limits, quota.KeyLimit{
+				Family: quota.LimitsOfUpstream + u.Pool.Upstream, Key: u.Pool.Name, Quota: w.Reported, Until: w.ReportedUntil, By: "the plan", Reason: earlierSpend,
+			})
 		}
 		if !slices.ContainsFunc(u.Allowances, func(w quota.WindowUsage) bool { return w.Spec.Span() >= day }) {
 			continue // what was spent has soon left its windows
@@ -208,6 +217,22 @@ func (s *scenario) spend(ctx context.Context, r *rig) error {
 			if err := r.ledger.Block(ctx, b.Pool, b.Until, b.Reason); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// limit sets the limits that hold when the plan begins. They end as they would.
+func (s *scenario) limit(ctx context.Context, r *rig) error {
+	if s.options.Past == nil {
+		return nil
+	}
+	for _, k := range s.options.Past.Limits {
+		if !k.Holds(s.from) || !slices.Contains(r.upstreams, strings.TrimPrefix(k.Family, quota.LimitsOfUpstream)) {
+			continue
+		}
+		if _, err := r.ledger.Admin().SetLimit(ctx, k); err != nil {
+			return err
 		}
 	}
 	return nil

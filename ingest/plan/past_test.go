@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/headroom-quota/headroom"
+	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/plan"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
@@ -82,6 +83,55 @@ upstreams: {youtube: {pools: {units: {quota: 100, windows: [`+tt.windows+`]}}, m
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestLimitsOfThePast: a limit that a person has set holds in the plan until it ends.
+func TestLimitsOfThePast(t *testing.T) {
+	costs, err := book.Parse("costs.yaml", []byte("extends: builtin\nrevision: 2\nupstreams: {youtube: {pools: {units: {quota: 1000, headroom: 0}}}}\n"), &book.Options{Builtins: headroom.ReadBuiltin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := &ingest.Config{Regions: []string{"US"}, Jobs: map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "@hourly", Pages: 2}}}
+	if faults := config.Prepare(); len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	for name, c := range map[string]struct {
+		limit int64
+		until time.Duration // 0: it does not end
+		fits  bool
+	}{"none": {0, 0, true}, "low": {10, 0, false}, "ended": {10, time.Minute, true}, "enough": {500, 0, true}} {
+		t.Run(name, func(t *testing.T) {
+			clock := quota.NewSimClock(noon)
+			l, err := quota.New(costs, memstore.New(&memstore.Options{Clock: clock}), &quota.Options{Clock: clock})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.limit > 0 {
+				k := quota.KeyLimit{Family: quota.LimitsOfUpstream + "youtube", Key: "units", Quota: c.limit, By: "anna", Reason: "the console"}
+				if c.until > 0 {
+					k.Until = noon.Add(c.until)
+				}
+				if _, err := l.Admin().SetLimit(t.Context(), k); err != nil {
+					t.Fatal(err)
+				}
+			}
+			past, err := plan.ReadPast(t.Context(), l, clock)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := plan.Make(t.Context(), config, costs, &plan.Options{From: noon, Days: 1, Past: past})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := int64(1000)
+			if c.limit > 0 {
+				want = c.limit
+			}
+			if p.Fits != c.fits || p.Pools[0].Limit != want {
+				t.Errorf("fits %v, limit %d: want %v and %d", p.Fits, p.Pools[0].Limit, c.fits, want)
 			}
 		})
 	}

@@ -24,7 +24,7 @@ type assumed struct {
 	units  int64 // 0: unknown, or nothing
 	source string
 	pools  []quota.Pool // from each of them
-	keyed  []string     // upstreams that have no such pool
+	keyed  []string     // upstreams whose pools count by key, all or some of them
 }
 
 // spendOf returns what a run of a job's program is taken to spend.
@@ -39,6 +39,10 @@ func (s *scenario) spendOf(j *ingest.Job, costs *quota.Book) assumed {
 		if pool := mainPool(costs.Upstreams[name]); pool != "" {
 			a.pools = append(a.pools, quota.Pool{Upstream: name, Account: cmp.Or(j.Account, quota.DefaultAccount), Name: pool})
 		} else {
+			a.keyed = append(a.keyed, name)
+			continue
+		}
+		if byKey := func(p *book.Pool) bool { return p.By != nil }; slices.ContainsFunc(slices.Collect(maps.Values(costs.Upstreams[name].Pools)), byKey) {
 			a.keyed = append(a.keyed, name)
 		}
 	}
@@ -77,6 +81,7 @@ func (a assumed) by(ctx context.Context, r *rig, j *ingest.Job, patience time.Du
 		for _, w := range u.Pools[pool.Name].WindowsFor(pool.Account) {
 			part = min(part, max(w.Limit(u.Classes[j.Class]), 1))
 		}
+		part = min(part, max(r.limit(pool, 0), 1))
 		for left := a.units; left > 0; {
 			call := quota.Call{Upstream: pool.Upstream, Account: pool.Account, Charges: quota.Units{pool.Name: min(part, left)}, Class: j.Class, Job: j.Name}
 			_, err := r.ledger.Reserve(ctx, call)
@@ -121,7 +126,7 @@ func (s *scenario) programNotes(costs *quota.Book, p *Plan) {
 		}
 		if len(a.keyed) > 0 {
 			p.LeftOut = append(p.LeftOut, j.Name)
-			p.Notes = append(p.Notes, fmt.Sprintf("job %s: the plan leaves out what its program spends at %s\nThose pools count by key, such as a model, or count open calls. A plan does not know which keys a program uses", j.Name, strings.Join(a.keyed, ", ")))
+			p.Notes = append(p.Notes, fmt.Sprintf("job %s: the plan leaves out what its program spends of pools by key, such as a model, and of open calls, at %s\nA plan does not know which keys a program uses", j.Name, strings.Join(a.keyed, ", ")))
 		}
 	}
 }

@@ -112,9 +112,16 @@ upstreams:
 	}
 }
 
-// TestAPlanKnowsNoKeys: a plan says which upstreams it leaves out, because their pools count by key.
+// TestAPlanKnowsNoKeys: a plan says which upstreams it leaves out, because their pools count by key; of anthropic, it
+// takes one pool that does not.
 func TestAPlanKnowsNoKeys(t *testing.T) {
-	costs, err := headroom.Load("builtin/slack")
+	for name, taken := range map[string]bool{"slack": false, "anthropic": true} {
+		t.Run(name, func(t *testing.T) { knowsNoKeys(t, name, taken) })
+	}
+}
+
+func knowsNoKeys(t *testing.T, name string, taken bool) {
+	costs, err := headroom.Load("builtin/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +136,7 @@ func TestAPlanKnowsNoKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	notes := strings.Join(p.Notes, "\n")
-	if !strings.Contains(notes, "job tap: the plan leaves out what its program spends at slack") || strings.Contains(notes, "max_units") {
+	if !strings.Contains(notes, "job tap: the plan leaves out what its program spends of pools by key, such as a model, and of open calls, at "+name) || strings.Contains(notes, "max_units") != taken {
 		t.Errorf("the notes are %q", notes)
 	}
 	if want := "Nothing is deferred, but the plan leaves out spend of tap."; p.Outcome() != want || !slices.Equal(p.LeftOut, []string{"tap"}) {

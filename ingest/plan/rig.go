@@ -26,6 +26,26 @@ type rig struct {
 
 	upstreams []string         // that the jobs may call
 	charged   youtubesim.Count // calls of earlier spend
+	began     []quota.Usage    // when the plan begins
+}
+
+// limit returns the lowest limit of a pool's windows of at least a length when the plan begins, or 0 if it has none.
+func (r *rig) limit(pool quota.Pool, span time.Duration) (limit int64) {
+	i := slices.IndexFunc(r.began, func(u quota.Usage) bool { return u.Pool == pool })
+	if i < 0 { // of an account that the price book does not list
+		for _, w := range r.ledger.Book().Upstreams[pool.Upstream].Pools[pool.Name].WindowsFor(pool.Account) {
+			if l := w.Limit(book.Class{}); w.Span() >= span && (limit == 0 || l < limit) {
+				limit = l
+			}
+		}
+		return limit
+	}
+	for _, w := range r.began[i].Allowances {
+		if w.Spec.Span() >= span && (limit == 0 || w.Limit < limit) {
+			limit = w.Limit
+		}
+	}
+	return limit
 }
 
 // seed makes every simulated upstream the same.
@@ -57,6 +77,12 @@ func newRig(ctx context.Context, s *scenario, costs *quota.Book, clock *quota.Si
 	simulated.Seed, simulated.Clock, simulated.Faults = seed, clock.Now, []youtubesim.Fault{failing}
 	r.sim = youtubesim.New(simulated)
 	if err := s.spend(ctx, r); err != nil {
+		return nil, err
+	}
+	if err := s.limit(ctx, r); err != nil {
+		return nil, err
+	}
+	if r.began, err = r.ledger.View().Usage(ctx, "", ""); err != nil {
 		return nil, err
 	}
 	r.charged = r.sim.Counts().Total()

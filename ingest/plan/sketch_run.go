@@ -83,7 +83,8 @@ func (r *sketchRun) Save(_ context.Context, p *catalog.Page) (saved catalog.Save
 		r.s.saveCursor(cur)
 		w := r.work(p.Cursor.Work, p.Region)
 		w.Pages++
-		w.Units, w.Charges = w.Units+p.Units, p.Charges
+		w.Units += p.Units
+		w.Charges.Add(p.Charges)
 		w.New += saved.New
 		w.Unchanged += saved.Unchanged
 		w.Gone += saved.Gone
@@ -187,7 +188,8 @@ func (r *sketchRun) EndWork(_ context.Context, work, region string, o catalog.Ou
 		r.s.saveCursor(cur)
 		w := r.work(work, region)
 		w.State, w.EndedAt, w.ResumeAt, w.Error = o.State, r.s.clock.Now(), o.ResumeAt, o.Error
-		w.Units, w.Charges = w.Units+o.Units, o.Charges
+		w.Units += o.Units
+		w.Charges.Add(o.Charges)
 		return nil
 	})
 }

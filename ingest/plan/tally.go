@@ -164,16 +164,6 @@ func (t *tally) windows(pool quota.Pool) []book.Window {
 	return t.rig.ledger.Book().Upstreams[pool.Upstream].Pools[pool.Name].WindowsFor(pool.Account)
 }
 
-// limit returns the lowest limit of a pool's windows of a day or more, or 0 if it has none.
-func (t *tally) limit(pool quota.Pool) (limit int64) {
-	for _, w := range t.windows(pool) {
-		if l := w.Limit(book.Class{}); w.Span() >= day && (limit == 0 || l < limit) {
-			limit = l
-		}
-	}
-	return limit
-}
-
 func (t *tally) zone(pool quota.Pool) *time.Location {
 	for _, w := range t.windows(pool) {
 		if w.Calendar() {
@@ -190,7 +180,7 @@ func dayOf(t time.Time, zone *time.Location) string { return t.In(zone).Format(t
 func (t *tally) day(pool quota.Pool, name string) *Day {
 	p := t.pools[pool]
 	if p == nil {
-		limit, zone := t.limit(pool), t.zone(pool)
+		limit, zone := t.rig.limit(pool, day), t.zone(pool)
 		p = &Pool{Pool: pool.String(), Zone: zone.String(), Limit: limit}
 		for at := t.s.from; at.Before(t.s.until); at = midnight(at, zone, 1) {
 			p.Days = append(p.Days, Day{
