@@ -227,6 +227,13 @@ func (l *loser) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// rescuing counts a program that does not say that it runs as lost after this.
+var rescuing = func() fleet.Options {
+	o := quick
+	o.Timing.Rescue = 10 * time.Second
+	return o
+}()
+
 // programs is a daemon in a process of its own, whose program never ends. Its path is the URL
 // of the database and the folder of the locks.
 func programs(path string, begin func() bool, out io.Writer) error {
@@ -243,7 +250,7 @@ func programs(path string, begin func() bool, out io.Writer) error {
 			select {}
 		},
 	})
-	o := quick
+	o := rescuing
 	o.Log = slog.New(slog.DiscardHandler)
 	f, err := fleet.New(c, clock, runner, []*ingest.Job{r.job("tap")}, &o)
 	if err != nil {
@@ -264,9 +271,10 @@ func TestProgramOfTheDead(t *testing.T) {
 	c := r.catalog()
 	folder := t.TempDir()
 	child := childtest.Run(t, "programs", r.url+" "+folder)
-	f := r.programmed(c, lease.Files(folder), quick, func(context.Context, context.Context, *ingest.Job) error { return nil })
+	f := r.programmed(c, lease.Files(folder), rescuing, func(context.Context, context.Context, *ingest.Job) error { return nil })
 	r.must(f.Insert(t.Context(), r.job("tap"), time.Now().Truncate(time.Microsecond)))
-	child.Line() // it runs
+	for child.Line() != "it runs" { // it is ready before
+	}
 	r.background(f.Run)
 	for end := time.Now().Add(45 * time.Second); time.Now().Before(end); time.Sleep(time.Second) {
 		if r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE report IS NOT NULL") > 0 {
