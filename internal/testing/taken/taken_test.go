@@ -3,6 +3,7 @@ package taken
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -20,10 +21,17 @@ import (
 	"github.com/headroom-quota/headroom/internal/testing/guides"
 )
 
-const (
-	tree    = "github.com/headroom-quota/headroom"
-	version = "v0.1.0" // that the modules require of each other
-)
+const tree = "github.com/headroom-quota/headroom"
+
+// version is that which the modules require of each other.
+var version = func() string {
+	text, err := os.ReadFile("../../../cmd/ingestor/go.mod")
+	_, required, found := strings.Cut(string(text), "\t"+tree+" ")
+	if err != nil || !found {
+		panic(fmt.Sprint("cmd/ingestor/go.mod requires no version of the root module: ", err))
+	}
+	return strings.Fields(required)[0]
+}()
 
 // modules are those that a tag publishes.
 var modules = []string{"", "quota/observe", "quota/meter/grpcmeter", "quota/open", "quota/pgstore", "ingest", "cmd/ingestor"}
