@@ -147,22 +147,28 @@ func (r *Run) call(run context.Context, w *Work) (*catalog.Page, error) {
 	if r.job.Account != "" {
 		ctx = meter.WithAccount(ctx, r.job.Account)
 	}
-	spent, before := w.budget.Spent(), w.budget.Pools()
-	defer func() {
-		units := w.budget.Spent() - spent
-		w.Units, w.Unsaved = w.Units+units, w.Unsaved+units
-		charges := catalog.Charges(w.budget.Pools())
-		for pool, units := range before {
-			charges[pool] -= units
-		}
-		w.Charges.Add(charges)
-	}()
+	defer w.spend()
 	if w.fetch == nil {
 		return r.program(run, ctx)
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.callTimeout)
 	defer cancel()
 	return w.fetch(ctx, w.cursor)
+}
+
+// spend counts what its calls have cost since it was called last.
+func (w *Work) spend() {
+	now, fresh := w.budget.Pools(), catalog.Charges{}
+	for pool, units := range now {
+		fresh[pool] = units
+	}
+	for pool, units := range w.spent {
+		fresh[pool] -= units
+	}
+	w.spent = now
+	w.Units, w.Unsaved = w.Units+fresh.Sum(), w.Unsaved+fresh.Sum()
+	w.Charges.Add(fresh)
+	w.Owed.Add(fresh)
 }
 
 // counter is a [catalog.Run] that other processes work on, too. Count tells them what the

@@ -54,7 +54,7 @@ type WorkReport struct {
 func (w *WorkReport) Outcome() catalog.Outcome {
 	o := catalog.Outcome{
 		State: w.State, ResumeAt: w.ResumeAt, Error: message(w.Err), BlockedOn: w.BlockedOn, Units: w.Lost + w.Unsaved,
-		Charges: w.Charges, Cause: causeWord(w.Err), Refused: w.Refused,
+		Charges: w.Owed, Cause: causeWord(w.Err), Refused: w.Refused,
 	}
 	if refused, is := errors.AsType[*quota.RefusedError](w.Err); is {
 		o.Pool = refused.Pool.String()

@@ -111,23 +111,21 @@ func (r *rig) run(name string, why ingest.Occasion) *ingest.Report {
 // charged compares the units of each unit of work with those of its pools.
 func (r *rig) charged(rep *ingest.Report) {
 	r.t.Helper()
-	sum := func(pools catalog.Charges) (units int64) {
-		for _, n := range pools {
-			units += n
-		}
-		return units
-	}
 	for _, w := range rep.Work {
-		if sum(w.Charges) != w.Units {
+		if w.Charges.Sum() != w.Units {
 			r.t.Errorf("%s spent %d units, and its pools have %v", w.Work, w.Units, w.Charges)
 		}
 	}
 	runs, err := r.catalog.Runs(context.Background(), catalog.RunsQuery{Job: rep.Job, Limit: 1})
-	if err != nil || len(runs) == 0 {
-		return // the catalog of some tests fails
+	if err != nil { // the catalog of some tests fails
+		return
+	}
+	if len(runs) == 0 {
+		r.t.Errorf("the catalog has no run of %s", rep.Job)
+		return
 	}
 	for _, w := range runs[0].Work {
-		if sum(w.Charges) != w.Units {
+		if w.Charges.Sum() != w.Units {
 			r.t.Errorf("the catalog has %d units of %s, and in its pools %v", w.Units, w.Work, w.Charges)
 		}
 	}

@@ -45,6 +45,7 @@ type Tally struct {
 	Units      int64 `json:"units,omitempty"`
 
 	Charges catalog.Charges `json:"charges,omitempty"` // the units by pool
+	Owed    catalog.Charges `json:"owed,omitempty"`    // those of them that the catalog has not
 }
 
 // Next says what follows a step.
@@ -193,7 +194,7 @@ func (r *Run) patience(w *Work, refused *quota.RefusedError) (at time.Time, ok b
 // keep saves a page, and reports whether the work has its pages of this run.
 func (r *Run) keep(w *Work, page *catalog.Page) (done bool, err error) {
 	w.Turns++
-	page.Cursor, page.Region, page.Units, page.Charges = w.cursor, w.Region, w.Unsaved, w.Charges
+	page.Cursor, page.Region, page.Units, page.Charges = w.cursor, w.Region, w.Unsaved, w.Owed
 	last := w.resumable && w.Turns >= r.job.Pages
 	if !w.resumable && w.cursor.Page+1 >= int64(r.job.Pages) {
 		page.Next, page.Done = "", true
@@ -224,6 +225,9 @@ func (t *Tally) Saved(p *catalog.Page, s catalog.Saved) {
 		t.Lost += t.Unsaved
 	case p.Units > 0:
 		t.Pages++
+	}
+	if !s.Repeated {
+		t.Owed = nil
 	}
 	t.Waited, t.Attempts, t.Outages, t.Unsaved, t.Complete = 0, 0, 0, 0, p.Done
 	t.New += s.New

@@ -30,6 +30,7 @@ type Work struct {
 	// These belong to its steps.
 	calls     context.Context // of all its calls; it ends with Abort, not with the run
 	budget    *meter.Budget   // its part of the run's
+	spent     catalog.Charges // of the budget, as far as it is counted
 	began     time.Time       // when its run began
 	until     time.Time       // when its step ends
 	restarted bool            // because it was out of step

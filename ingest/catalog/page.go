@@ -26,8 +26,8 @@ type Page struct {
 	// that is incremental; zero otherwise. A complete pass makes its highest one
 	// the cursor's Mark. A time in the future counts as a few minutes ago.
 	High time.Time
-	// Units are the units that the fetch cost, for the history of runs. Charges are those of the
-	// unit of work in its run so far.
+	// Units are the units that the fetch cost, for the history of runs. Charges are the units by
+	// pool that the run has not recorded yet, also those of calls that returned no page.
 	Units   int64
 	Charges Charges
 
@@ -161,6 +161,7 @@ type saving struct {
 	channels map[string]bool  // that are gone
 	chart    bool             // there is one that is being fetched
 	saved    Saved
+	charges  Charges // of the unit of work, with those of the page
 }
 
 // read asks for what has to be known of the page's rows.
@@ -168,6 +169,7 @@ func (w *saving) read(b Batch) {
 	p := w.page
 	w.known, w.channels, w.chart, w.saved = map[string]Known{}, map[string]bool{}, false, Saved{}
 	w.cursor.read(b, p.Cursor.Job, p.Cursor.Work)
+	w.run.charged(b, p.Cursor.Work, p.Charges, &w.charges)
 	others := slices.Clone(p.Gone)
 	for i := range p.Statistics {
 		others = append(others, p.Statistics[i].VideoID)
@@ -211,7 +213,7 @@ func (w *saving) write(tx Tx) (err error) {
 		s.Cursor.Advance(p, tx.Now)
 		w.cursor.Cursor = s.Cursor
 		w.cursor.save(tx)
-		tx.Exec("work_page", w.run.id, p.Cursor.Work, p.Region, p.Units, s.New, s.Updated, s.Unchanged, s.Gone, s.Statistics, p.Charges.text())
+		tx.Exec("work_page", w.run.id, p.Cursor.Work, p.Region, p.Units, s.New, s.Updated, s.Unchanged, s.Gone, s.Statistics, w.charges.text())
 	}
 	w.run.e.home.Saved(tx, *s)
 	return nil

@@ -29,7 +29,7 @@ type Outcome struct {
 	// These are set for a unit of work only.
 	BlockedOn string  // the blocked pool that defers it; empty if no block does
 	Units     int64   // units spent on calls that saved no page
-	Charges   Charges // units of all its calls in the run
+	Charges   Charges // units by pool that the run has not recorded yet
 	Cause     string  // why it stopped, in a word; empty if an answer of the upstream says it
 	Pool      string  // the pool that lacked units or was blocked
 	Refused   int64   // calls that the ledger refused
@@ -40,6 +40,9 @@ type Charges map[string]int64
 
 // Add adds others to charges. It changes no map that it was given.
 func (c *Charges) Add(others Charges) {
+	if len(others) == 0 {
+		return
+	}
 	sum := maps.Clone(*c)
 	if sum == nil {
 		sum = Charges{}
@@ -50,6 +53,23 @@ func (c *Charges) Add(others Charges) {
 		}
 	}
 	*c = sum
+}
+
+// Sum returns the units of all pools.
+func (c Charges) Sum() (units int64) {
+	for _, n := range c {
+		units += n
+	}
+	return units
+}
+
+// scanned scans columns, the last of which has charges.
+func scanned(scan Scan, columns ...any) (c Charges, err error) {
+	var text string
+	if err := scan(append(columns, &text)...); err != nil || text == "" {
+		return nil, err
+	}
+	return c, json.Unmarshal([]byte(text), &c)
 }
 
 // text returns the charges as the catalog holds them.
@@ -151,28 +171,41 @@ func (r *run) change(ctx context.Context, doing string, read func(Batch), write 
 	}))
 }
 
-func (r *run) Restart(ctx context.Context, work string) (cur Cursor, err error) {
-	err = r.move(ctx, "restart "+work+" of "+r.job, work, func(_ Tx, at *Cursor) {
-		at.Restart()
-		cur = *at
-	})
-	return cur, err
-}
-
-func (r *run) EndWork(ctx context.Context, work, region string, o Outcome) error {
-	return r.move(ctx, "end "+work+" of "+r.job, work, func(tx Tx, cur *Cursor) {
-		cur.End(o)
-		tx.Exec("work_end", r.id, work, region, string(o.State), tx.Now, o.ResumeAt, o.Error, o.Units, o.Cause, o.Pool, o.Refused, o.Charges.text())
-	})
-}
-
-func (r *run) move(ctx context.Context, doing, work string, change func(Tx, *Cursor)) error {
+func (r *run) Restart(ctx context.Context, work string) (Cursor, error) {
 	var cur locked
-	return r.change(ctx, doing, func(b Batch) { cur.read(b, r.job, work) }, func(tx Tx) error {
-		change(tx, &cur.Cursor)
+	err := r.change(ctx, "restart "+work+" of "+r.job, func(b Batch) { cur.read(b, r.job, work) }, func(tx Tx) error {
+		cur.Restart()
 		cur.save(tx)
 		return nil
 	})
+	return cur.Cursor, err
+}
+
+func (r *run) EndWork(ctx context.Context, work, region string, o Outcome) error {
+	var cur locked
+	var charges Charges
+	return r.change(ctx, "end "+work+" of "+r.job, func(b Batch) {
+		cur.read(b, r.job, work)
+		r.charged(b, work, o.Charges, &charges)
+	}, func(tx Tx) error {
+		cur.End(o)
+		tx.Exec("work_end", r.id, work, region, string(o.State), tx.Now, o.ResumeAt, o.Error, o.Units, o.Cause, o.Pool, o.Refused, charges.text())
+		cur.save(tx)
+		return nil
+	})
+}
+
+// charged reads the charges of a unit of work, and adds more. It reads nothing if there are no more, and then an
+// empty text keeps them as they are.
+func (r *run) charged(b Batch, work string, more Charges, sum *Charges) {
+	if *sum = maps.Clone(more); len(more) == 0 {
+		return
+	}
+	b.Query(func(scan Scan) error {
+		before, err := scanned(scan)
+		sum.Add(before)
+		return err
+	}, "work_charges", r.id, work)
 }
 
 func (r *run) End(ctx context.Context, o Outcome) error {
@@ -296,12 +329,9 @@ func (e *Engine) Runs(ctx context.Context, q RunsQuery) (all []RunRecord, err er
 	err = e.each(ctx, func(scan Scan) error {
 		var w WorkRecord
 		var run int64
-		var charges string
-		err := scan(&run, &w.Work, &w.Region, &w.Pages, &w.Units, &w.New, &w.Updated, &w.Unchanged, &w.Statistics, &w.Gone,
-			(*string)(&w.State), &w.EndedAt, &w.ResumeAt, &w.Error, &w.Cause, &w.Pool, &w.Refused, &charges)
-		if err == nil && charges != "" {
-			err = json.Unmarshal([]byte(charges), &w.Charges)
-		}
+		charges, err := scanned(scan, &run, &w.Work, &w.Region, &w.Pages, &w.Units, &w.New, &w.Updated, &w.Unchanged, &w.Statistics, &w.Gone,
+			(*string)(&w.State), &w.EndedAt, &w.ResumeAt, &w.Error, &w.Cause, &w.Pool, &w.Refused)
+		w.Charges = charges
 		if err == nil {
 			byID[run].Work = append(byID[run].Work, w)
 		}

@@ -100,13 +100,15 @@ func (r *rig) catalog() *pgcatalog.Catalog {
 func (r *rig) charged(c *pgcatalog.Catalog) {
 	rows, err := c.Pool().Query(context.Background(), `SELECT work, units, charges FROM headroom_catalog.run_work WHERE state <> 'running'
 		AND units <> (SELECT coalesce(sum(value::bigint), 0) FROM json_each_text(coalesce(nullif(charges, ''), '{}')::json))`)
-	for err == nil && rows.Next() {
+	r.must(err)
+	defer rows.Close()
+	for rows.Next() {
 		var work, charges string
 		var units int64
-		if err = rows.Scan(&work, &units, &charges); err == nil {
-			r.t.Errorf("%s spent %d units, and its pools have %s", work, units, charges)
-		}
+		r.must(rows.Scan(&work, &units, &charges))
+		r.t.Errorf("%s spent %d units, and its pools have %s", work, units, charges)
 	}
+	r.must(rows.Err())
 }
 
 // runner returns a runner on a catalog.

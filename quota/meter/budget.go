@@ -32,7 +32,7 @@ type Budget struct {
 
 	mu    sync.Mutex
 	spent int64
-	pools quota.Units // by [quota.Pool.String]
+	pools map[string]int64 // by [quota.Pool.String]
 }
 
 // NewBudget returns a budget of so many units; 0 only counts.
@@ -50,9 +50,9 @@ func (b *Budget) Spent() int64 {
 	return b.spent
 }
 
-// Pools returns the units of the calls so far by pool, such as youtube/units. Units that were
-// spent elsewhere have no pool.
-func (b *Budget) Pools() quota.Units {
+// Pools returns the units of the calls so far by pool, such as youtube/units: with those that were
+// spent elsewhere, and so have no pool, they are what Spent returns.
+func (b *Budget) Pools() map[string]int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return maps.Clone(b.pools)
@@ -60,58 +60,80 @@ func (b *Budget) Pools() quota.Units {
 
 // Add counts units that were spent elsewhere, such as in another process. It may exceed the
 // bound. A negative number takes units back.
-func (b *Budget) Add(units int64) { b.give(-units) }
+func (b *Budget) Add(units int64) { b.add(spending{units: units}) }
 
 // Take counts units before they are spent elsewhere, or returns a [BudgetError] if they exceed
 // the budget. A nil Budget has no bounds.
-func (b *Budget) Take(units int64) error {
+func (b *Budget) Take(units int64) error { return b.take(spending{units: units}) }
+
+func (b *Budget) take(s spending) error {
 	if b == nil {
 		return nil
 	}
-	if err := b.whole.Take(units); err != nil {
+	if err := b.whole.take(s); err != nil {
 		return err
 	}
 	b.mu.Lock()
-	if b.most > 0 && b.spent+units > b.most {
-		err := &BudgetError{Units: units, Spent: b.spent, Most: b.most}
+	if b.most > 0 && b.spent+s.units > b.most {
+		err := &BudgetError{Units: s.units, Spent: b.spent, Most: b.most}
 		b.mu.Unlock()
-		b.whole.give(units)
+		b.whole.add(s.back())
 		return err
 	}
-	b.spent += units
+	b.count(s)
 	b.mu.Unlock()
 	return nil
 }
 
-// give takes back units that a call has not cost.
-func (b *Budget) give(units int64) {
-	if b == nil {
-		return
-	}
-	b.mu.Lock()
-	b.spent -= units
-	b.mu.Unlock()
-	b.whole.give(units)
-}
-
-// count notes which pools of a call's account have the units, times a sign.
-func (b *Budget) count(c *call, units quota.Units, sign int64) {
+func (b *Budget) add(s spending) {
 	for ; b != nil; b = b.whole {
 		b.mu.Lock()
-		if b.pools == nil {
-			b.pools = quota.Units{}
-		}
-		for pool, n := range units {
-			if pool == book.Money || n == 0 {
-				continue
-			}
-			name := quota.Pool{Upstream: c.upstream.Name, Account: c.account, Name: pool}.String()
-			if b.pools[name] += sign * n; b.pools[name] == 0 {
-				delete(b.pools, name)
-			}
-		}
+		b.count(s)
 		b.mu.Unlock()
 	}
+}
+
+// count counts units. The caller has the lock.
+func (b *Budget) count(s spending) {
+	b.spent += s.units
+	if b.pools == nil {
+		b.pools = map[string]int64{}
+	}
+	for pool, units := range s.pools {
+		if b.pools[pool] += units; b.pools[pool] == 0 {
+			delete(b.pools, pool)
+		}
+	}
+}
+
+// spending is what a call spends, or gives back.
+type spending struct {
+	units int64
+	pools map[string]int64 // the same by pool; nil: not known
+}
+
+// spends returns what a call spends that is charged after, and was charged before. Money is no unit of a pool.
+func (c *call) spends(after, before quota.Units) spending {
+	s := spending{pools: make(map[string]int64, len(after))}
+	count := func(units quota.Units, sign int64) {
+		for pool, n := range units {
+			if pool != book.Money {
+				s.units += sign * n
+				s.pools[quota.Pool{Upstream: c.upstream.Name, Account: c.account, Name: pool}.String()] += sign * n
+			}
+		}
+	}
+	count(after, 1)
+	count(before, -1)
+	return s
+}
+
+func (s spending) back() spending {
+	other := spending{-s.units, make(map[string]int64, len(s.pools))}
+	for pool, units := range s.pools {
+		other.pools[pool] = -units
+	}
+	return other
 }
 
 // WithBudget counts the units of the calls of a context in a budget, and refuses

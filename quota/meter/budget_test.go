@@ -51,7 +51,7 @@ func TestBudget(t *testing.T) {
 		t.Fatalf("got %v, want a block", err)
 	}
 	spent(6, 3, 9) // what was refused was not spent
-	if diff := cmp.Diff(quota.Units{"api/units": 8, "api/searches": 1}, whole.Pools()); diff != "" {
+	if diff := cmp.Diff(map[string]int64{"api/units": 8, "api/searches": 1}, whole.Pools()); diff != "" {
 		t.Errorf("the pools of the budget (-want +got):\n%s", diff)
 	}
 }

@@ -57,8 +57,7 @@ func (c *call) charges() quota.Units {
 // refund takes the call out of its budget.
 func (c *call) refund() {
 	if b := c.caller.Budget; b != nil {
-		b.give(sum(c.charges()))
-		b.count(c, c.charges(), -1)
+		b.add(c.spends(nil, c.charges()))
 	}
 }
 

@@ -132,21 +132,8 @@ func (h charge) settleNow(units quota.Units) {
 	}
 	charged.Of(h.ctx).Settle(h.c.keys, h.r, units)
 	if b := h.c.caller.Budget; b != nil {
-		before := h.r.Charges()
-		b.give(sum(before) - sum(units))
-		b.count(h.c, before, -1)
-		b.count(h.c, units, 1)
+		b.add(h.c.spends(units, h.r.Charges()))
 	}
-}
-
-// sum returns the units of all pools together. Money is no unit of a pool.
-func sum(units quota.Units) (all int64) {
-	for pool, n := range units {
-		if pool != book.Money {
-			all += n
-		}
-	}
-	return all
 }
 
 // reserved returns what a call has taken: the units of its pools, and its bill.

@@ -296,13 +296,10 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 }
 
 func (t *Transport) budget(ctx context.Context, c *call) error {
-	charges := c.charges()
-	err := c.caller.Budget.Take(sum(charges))
+	spends := c.spends(c.charges(), nil)
+	err := c.caller.Budget.take(spends)
 	if err != nil && t.later.wait(ctx) == nil { // what has ended may have cost less than it reserved
-		err = c.caller.Budget.Take(sum(charges))
-	}
-	if err == nil {
-		c.caller.Budget.count(c, charges, 1)
+		err = c.caller.Budget.take(spends)
 	}
 	return err
 }

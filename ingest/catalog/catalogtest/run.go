@@ -14,10 +14,11 @@ func (h *Harness) testRuns(t *testing.T) {
 	c, clock := h.fresh(t)
 	r := start(t, c, catalog.Start{Job: "trending", Scheduled: noon.Add(-time.Minute)})
 	save(t, r, "DE", catalog.Page{Next: "2", Region: "DE", Units: 1, Charges: catalog.Charges{"youtube/units": 1}, Videos: named("a", "b"), Statistics: []catalog.Statistics{{VideoID: "a"}}})
-	save(t, r, "DE", catalog.Page{Region: "DE", Units: 2, Charges: catalog.Charges{"youtube/units": 2, "youtube/searches": 1}, Videos: named("b", "c"), Gone: []string{"a"}})
+	save(t, r, "DE", catalog.Page{Next: "3", Region: "DE", Units: 5}) // by an earlier version, which knows no pools
+	save(t, r, "DE", catalog.Page{Region: "DE", Units: 2, Charges: catalog.Charges{"youtube/units": 1, "youtube/searches": 1}, Videos: named("b", "c"), Gone: []string{"a"}})
 	resume := noon.Add(20 * time.Hour)
 	for _, end := range []error{
-		r.EndWork(ctx, "DE", "DE", catalog.Outcome{State: catalog.Done, Units: 4, Charges: catalog.Charges{"youtube/units": 6, "youtube/searches": 1}}),
+		r.EndWork(ctx, "DE", "DE", catalog.Outcome{State: catalog.Done, Units: 4, Charges: catalog.Charges{"youtube/units": 4}}),
 		r.EndWork(ctx, "FR", "FR", catalog.Outcome{State: catalog.Deferred, ResumeAt: resume, Error: "quota", Cause: "refused", Pool: "youtube/units", Refused: 3}),
 	} {
 		if end != nil {
@@ -51,7 +52,7 @@ func (h *Harness) testRuns(t *testing.T) {
 			ID: 1, Job: "trending", Scheduled: noon.Add(-time.Minute), StartedAt: noon, EndedAt: noon.Add(time.Hour),
 			State: catalog.Deferred, ResumeAt: resume,
 			Work: []catalog.WorkRecord{
-				{Work: "DE", Region: "DE", Pages: 2, Units: 7, Charges: catalog.Charges{"youtube/units": 6, "youtube/searches": 1}, New: 3, Unchanged: 1, Statistics: 1, Gone: 1, State: catalog.Done, EndedAt: noon},
+				{Work: "DE", Region: "DE", Pages: 3, Units: 12, Charges: catalog.Charges{"youtube/units": 6, "youtube/searches": 1}, New: 3, Unchanged: 1, Statistics: 1, Gone: 1, State: catalog.Done, EndedAt: noon},
 				{Work: "FR", Region: "FR", State: catalog.Deferred, EndedAt: noon, ResumeAt: resume, Error: "quota", Cause: "refused", Pool: "youtube/units", Refused: 3},
 			},
 		},

@@ -14,7 +14,7 @@ WHERE job = $1::text AND state = 'running';
 UPDATE headroom_catalog.runs SET state = $2::text, ended_at = $3::bigint, resume_at = $4::bigint, error = $5::text WHERE id = $1::bigint;
 
 -- work_page counts a page of a unit of work. Args: run, work, region, units, new,
--- updated, unchanged, gone, statistics, units by pool so far.
+-- updated, unchanged, gone, statistics, units by pool, or empty to keep them.
 INSERT INTO headroom_catalog.run_work AS w (run, work, region, pages, units, new, updated, unchanged, gone, statistics, charges)
 VALUES ($1::bigint, $2::text, $3::text, 1, $4::bigint, $5::integer, $6::integer, $7::integer, $8::integer, $9::integer, $10::text)
 ON CONFLICT (run, work) DO UPDATE SET pages = w.pages + 1, units = w.units + excluded.units, new = w.new + excluded.new,
@@ -22,12 +22,15 @@ ON CONFLICT (run, work) DO UPDATE SET pages = w.pages + 1, units = w.units + exc
 	statistics = w.statistics + excluded.statistics, charges = coalesce(nullif(excluded.charges, ''), w.charges), state = 'running', ended_at = 0, resume_at = 0, error = '', cause = '', pool = '';
 
 -- work_end ends a unit of work. Args: run, work, region, state, time, time at which it
--- resumes, error, units of calls that saved no page, cause, pool, refused calls, units by pool.
+-- resumes, error, units of calls that saved no page, cause, pool, refused calls, units by pool, or empty to keep them.
 INSERT INTO headroom_catalog.run_work AS w (run, work, region, state, ended_at, resume_at, error, units, cause, pool, refused, charges)
 VALUES ($1::bigint, $2::text, $3::text, $4::text, $5::bigint, $6::bigint, $7::text, $8::bigint, $9::text, $10::text, $11::bigint, $12::text)
 ON CONFLICT (run, work) DO UPDATE SET state = excluded.state, ended_at = excluded.ended_at,
 	resume_at = excluded.resume_at, error = excluded.error, units = w.units + excluded.units,
 	cause = excluded.cause, pool = excluded.pool, refused = w.refused + excluded.refused, charges = coalesce(nullif(excluded.charges, ''), w.charges);
+
+-- work_charges returns the units by pool of a unit of work. Args: run, work.
+SELECT charges FROM headroom_catalog.run_work WHERE run = $1::bigint AND work = $2::text;
 
 -- runs_find returns runs, the latest first. Args: '', id to begin before or 0, limit, whether to
 -- leave out times that were skipped, the latest time that they were due at or 0. A failed run that resumes at the time

@@ -155,7 +155,7 @@ type Column struct {
 	Name  string
 	Right bool
 	Long  bool // is cut on a narrow terminal
-	Spare bool // is left out on a narrow terminal, if whole rows fit then
+	Spare bool // is left out on a narrow terminal, if rows fit then
 }
 
 // Columns makes columns of their names: >name is a column of numbers, and ~name a long one.
@@ -167,8 +167,11 @@ func Columns(names ...string) []Column {
 	return all
 }
 
-// narrowest is the least width of a long column.
-const narrowest = 12
+// A long column has at least this width, and the second one if spare columns are left out for it.
+const (
+	narrowest = 12
+	legible   = 24
+)
 
 // Table writes rows below their columns. It leaves out columns without a value. A row of
 // one cell is a title.
@@ -189,18 +192,19 @@ func (s *Sheet) Table(columns []Column, rows [][]string) {
 			shown = append(shown, i)
 		}
 	}
-	if whole := slices.Clone(widths); !s.fit(columns, shown, widths) {
-		without := slices.Clone(shown)
-		for i := len(shown) - 1; i >= 0 && s.over(without, whole) > 0; i-- {
+	if whole := slices.Clone(widths); !s.fit(columns, shown, widths, narrowest) {
+		without, fits := slices.Clone(shown), false
+		for i := len(shown) - 1; i >= 0 && !fits; i-- {
 			if columns[shown[i]].Spare {
-				without = slices.Delete(without, i, i+1)
+				without, widths = slices.Delete(without, i, i+1), slices.Clone(whole)
+				fits = s.fit(columns, without, widths, legible)
 			}
 		}
-		if s.over(without, whole) > 0 {
+		if !fits {
 			s.stack(columns, shown, rows)
 			return
 		}
-		shown, widths = without, whole
+		shown = without
 	}
 	head := make([]string, len(columns))
 	for i, c := range columns {
@@ -246,14 +250,14 @@ func (s *Sheet) over(shown, widths []int) int {
 }
 
 // fit makes long columns narrower until a row fits. It reports whether one does.
-func (s *Sheet) fit(columns []Column, shown, widths []int) bool {
+func (s *Sheet) fit(columns []Column, shown, widths []int, least int) bool {
 	if s.Width == 0 {
 		return true
 	}
 	for over := s.over(shown, widths); over > 0; over-- {
 		widest := -1
 		for _, i := range shown {
-			if columns[i].Long && widths[i] > narrowest && (widest < 0 || widths[i] > widths[widest]) {
+			if columns[i].Long && widths[i] > least && (widest < 0 || widths[i] > widths[widest]) {
 				widest = i
 			}
 		}

@@ -139,7 +139,7 @@ func (r *RunView) log(to *slog.Logger) {
 	for i := range r.Regions {
 		pages, fresh, updated = pages+r.Regions[i].Pages, fresh+r.Regions[i].New, updated+r.Regions[i].Updated
 	}
-	to.Info("run ended", "job", r.Job, "state", r.State, "regions", len(r.Regions), "pages", pages, "new", fresh, "updated", updated, "spent", view.SpentWords(catalog.WorkRecord{Units: r.Units, Charges: r.Charges}), "next", r.NextAt)
+	to.Info("run ended", "job", r.Job, "state", r.State, "regions", len(r.Regions), "pages", pages, "new", fresh, "updated", updated, "units", r.Units, "charges", r.Charges, "next", r.NextAt)
 }
 
 // showRuns writes the results of runs to standard output. With --quiet it writes nothing,

@@ -198,7 +198,7 @@ func showCounts(a *session.Session, sim *youtubesim.Sim) error {
 	all := append(youtubesim.Counts{}, sim.Counts()...)
 	return a.Print(all, func(s *console.Sheet) {
 		if len(all) == 0 {
-			s.Line("no calls were made")
+			s.Line("no call had a known key and a known method")
 			return
 		}
 		var rows [][]string

@@ -181,12 +181,11 @@ func (s *state) spendOfRuns() (all []quota.Spent) {
 			charges, labels := w.Charges, quota.Labels{Job: r.Job}
 			if j != nil {
 				labels.Method = strings.Join(j.Methods, " + ")
-				if len(charges) == 0 { // of an earlier version
-					charges = catalog.Charges{}
-					for _, name := range j.Pools() {
-						charges[name] = int64(float64(w.Units)*j.Share[name] + 0.5)
-					}
+				more, rest := catalog.Charges{}, max(w.Units-charges.Sum(), 0) // of earlier versions
+				for _, name := range j.Pools() {
+					more[name] = int64(float64(rest)*j.Share[name] + 0.5)
 				}
+				charges.Add(more)
 			}
 			for name, units := range charges {
 				if pool, err := quota.ParsePool(name); err == nil && units > 0 {

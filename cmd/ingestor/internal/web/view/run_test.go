@@ -96,13 +96,13 @@ func TestRunsOfSeveralPools(t *testing.T) {
 		"1426 | news | DE | good:done | 0 | 4 |  | 0 | 0",
 		"1425 | charts | US | warn:deferred | 0 |  |  | 0 | 0",
 	)
-	if says := view.SpentWords(view.Total(&all[0])); says != "5 searches, 2 units" {
+	if says := view.SpentWords(view.Total(&all[0])); says != "5 of youtube/searches and 2 of youtube/units" {
 		t.Errorf("it says %q", says)
 	}
 	all[1].Work[0] = catalog.WorkRecord{Work: "US", Units: 7} // of an earlier version
 	all[0].Work[0].Charges = catalog.Charges{"youtube/units": 2, "youtube@b/units": 1}
 	shows(t, view.WorkTable(all),
-		"run# | job~ | work~ | state | [pages#] | searches# | youtube/units# | youtube@b/units# | all pools# | new# | [updated#]",
+		"run# | job~ | work~ | state | [pages#] | searches# | youtube/units# | youtube@b/units# | other pools# | new# | [updated#]",
 		"1426 | news | US | good:done | 0 |  | 2 | 1 |  | 0 | 0",
 		"1426 | news | DE | good:done | 0 | 4 |  |  |  | 0 | 0",
 		"1425 | charts | US | warn: | 0 |  |  |  | 7 | 0 | 0",

@@ -9,83 +9,90 @@ import (
 	"github.com/headroom-quota/headroom/ingest/catalog"
 )
 
-// PoolColumns say in which columns a table shows units: in one, or if its rows charged several
-// pools, in one for each. Units of several pools are no sum: one counts calls, another tokens.
-type PoolColumns struct{ pools []string } // none: one column; "": rows of earlier versions, which do not tell pools apart
+// PoolColumns say in which columns a table shows units: in one for each pool that its rows charged. Units of
+// several pools have no sum: one counts calls, another tokens.
+type PoolColumns struct{ pools []string }
+
+// Versions that did not tell pools apart have recorded units without a pool, perhaps beside others.
+const noPool = ""
 
 // ColumnsOf returns the columns for rows that spent these units.
-func ColumnsOf(rows ...catalog.WorkRecord) (s PoolColumns) {
-	pools := map[string]bool{}
-	older := false
+func ColumnsOf(rows ...catalog.WorkRecord) PoolColumns {
+	pools, rest := map[string]bool{}, false
 	for i := range rows {
 		for pool := range rows[i].Charges {
 			pools[pool] = true
 		}
-		older = older || len(rows[i].Charges) == 0 && rows[i].Units != 0
+		rest = rest || restOf(&rows[i]) != 0
 	}
-	if len(pools) > 1 {
-		s.pools = slices.Sorted(maps.Keys(pools))
-		if older {
-			s.pools = append(s.pools, "")
-		}
+	all := slices.Sorted(maps.Keys(pools))
+	if rest || len(all) == 0 {
+		all = append(all, noPool)
 	}
-	return s
+	return PoolColumns{all}
 }
 
-// Columns returns the columns. The heading is the name of the pool, with its upstream if
-// another pool has that name, too.
-func (s PoolColumns) Columns() (all []Column) {
+// restOf returns the units of a row whose pools are not known.
+func restOf(row *catalog.WorkRecord) int64 { return max(row.Units-row.Charges.Sum(), 0) }
+
+// taken are headings of other columns.
+var taken = []string{"run", "job", "work", "region", "started", "took", "state", "pages", "new", "updated", "refused", "why", "next", "other pools"}
+
+// Columns returns the columns. The heading is the name of the pool, with its upstream if that
+// is the name of another column, too.
+func (p PoolColumns) Columns() (all []Column) {
 	named := map[string]int{}
-	for _, pool := range s.pools {
+	for _, pool := range p.pools {
 		named[path.Base(pool)]++
 	}
-	for _, pool := range s.pools {
+	for _, pool := range p.pools {
 		name := Plain(pool)
-		switch {
-		case pool == "":
-			name = "all pools"
-		case named[path.Base(pool)] == 1:
-			name = path.Base(name)
+		switch base := path.Base(pool); {
+		case pool == noPool && len(p.pools) == 1:
+			name = "units"
+		case pool == noPool:
+			name = "other pools"
+		case named[base] == 1 && !slices.Contains(taken, base):
+			name = Plain(base)
 		}
 		all = append(all, Column{Name: name, Number: true})
 	}
-	if len(all) == 0 {
-		all = append(all, Column{Name: "units", Number: true})
-	}
 	return all
 }
 
-// Cells returns the cells of a row. A pool that it did not charge has none.
-func (s PoolColumns) Cells(row *catalog.WorkRecord) (all []any) {
-	if len(s.pools) == 0 {
+// Cells returns the cells of a row. Of several pools, those that it did not charge have none.
+func (p PoolColumns) Cells(row *catalog.WorkRecord) []any {
+	if len(p.pools) == 1 {
 		return []any{row.Units}
 	}
-	for _, pool := range s.pools {
-		var cell any
-		if units, charged := row.Charges[pool]; charged {
-			cell = units
-		} else if pool == "" && len(row.Charges) == 0 && row.Units != 0 {
-			cell = row.Units
+	all := make([]any, len(p.pools))
+	for i, pool := range p.pools {
+		units := row.Charges[pool]
+		if pool == noPool {
+			units = restOf(row)
 		}
-		all = append(all, cell)
+		if units != 0 {
+			all[i] = units
+		}
 	}
 	return all
 }
 
-// SpentWords says what was spent, such as 4 units, or, of several pools: 1 searches, 4 units.
+// SpentWords says what was spent, such as 4 units, or, of several pools: 1 of youtube/searches and 4 of youtube/units.
 func SpentWords(of catalog.WorkRecord) string {
-	s := ColumnsOf(of)
-	if len(s.pools) == 0 {
+	pools := ColumnsOf(of).pools
+	if len(pools) == 1 {
 		return Units("", of.Units)
 	}
 	var all []string
-	cells := s.Cells(&of)
-	for i, c := range s.Columns() {
-		if units, is := cells[i].(int64); is {
-			all = append(all, Number(units)+" "+c.Name)
+	for _, pool := range pools {
+		if pool == noPool {
+			all = append(all, Number(restOf(&of))+" of other pools")
+		} else {
+			all = append(all, Number(of.Charges[pool])+" of "+Plain(pool))
 		}
 	}
-	return strings.Join(all, ", ")
+	return strings.Join(all[:len(all)-1], ", ") + " and " + all[len(all)-1]
 }
 
 // withSpent puts these columns behind the one of pages.
@@ -94,11 +101,11 @@ func withSpent[T any](columns []column[T], rows []T, of func(*T) *catalog.WorkRe
 	for i := range rows {
 		works[i] = *of(&rows[i])
 	}
-	s := ColumnsOf(works...)
+	pools := ColumnsOf(works...)
 	at := 1 + slices.IndexFunc(columns, func(c column[T]) bool { return c.Name == "pages" })
 	all := slices.Clone(columns[:at])
-	for i, c := range s.Columns() {
-		all = append(all, column[T]{c, func(row *T) any { return s.Cells(of(row))[i] }})
+	for i, c := range pools.Columns() {
+		all = append(all, column[T]{c, func(row *T) any { return pools.Cells(of(row))[i] }})
 	}
 	return append(all, columns[at:]...)
 }
