@@ -122,7 +122,7 @@ func TestFaultsOfSettingsHaveAPlace(t *testing.T) {
 		"account in accounts":     {yaml: "accounts: {zed: {key_file: k}}\n" + oneJob, want: `ingestor.yaml:1:12: accounts.zed: the price book has no account "zed"; it has default`},
 		"endpoint":                {yaml: "endpoint: localhost\n" + oneJob, want: `ingestor.yaml:1:11: endpoint: "localhost" is not an address`},
 		"endpoint with a path":    {yaml: "endpoint: http://localhost/a\n" + oneJob, want: "ingestor.yaml:1:11: endpoint: write scheme, host and port only: http://localhost"},
-		"endpoint in the open":     {yaml: "endpoint: http://192.0.2.7:8080\n" + oneJob, want: "ingestor.yaml:1:11: endpoint: write https://192.0.2.7:8080: the key is sent to it, and plain http is for this machine only"},
+		"endpoint in the open":    {yaml: "endpoint: http://192.0.2.7:8080\n" + oneJob, want: "ingestor.yaml:1:11: endpoint: write https://192.0.2.7:8080: the key is sent to it, and plain http is for this machine only"},
 		"log level":               {yaml: "log_level: loud\n" + oneJob, want: `ingestor.yaml:1:12: log_level: "loud" is not one of debug, info, warn, error`},
 		"variable, number":        {env: "INGESTOR_WORKERS=many", want: `INGESTOR_WORKERS: "many" is not a whole number`},
 		"variable, time":          {env: "INGESTOR_MAX_WAIT=90", want: `INGESTOR_MAX_WAIT: "90" is not a duration`},
