@@ -186,7 +186,7 @@ func remedy(s *console.Sheet, r *plan.Remedy) {
 	switch {
 	case r == nil:
 	case !r.Fits:
-		s.Line("No schedule was found that fits: fetch fewer regions, queries or pages.")
+		s.Line("No schedule was found that fits: fetch fewer regions, queries or pages, or lower the max_units of programs.")
 	case len(r.Schedules) == 0:
 		s.Line("It fits once the units that were spent before have come back.")
 	default:
