@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/headroom-quota/headroom/ingest/youtube/youtubetest"
 
 	"github.com/headroom-quota/headroom/ingest"
@@ -108,7 +110,9 @@ func (r *rig) charged(c *pgcatalog.Catalog) {
 		r.must(rows.Scan(&work, &units, &charges))
 		r.t.Errorf("%s spent %d units, and its pools have %s", work, units, charges)
 	}
-	r.must(rows.Err())
+	if denied, is := errors.AsType[*pgconn.PgError](rows.Err()); !is || denied.Code != "42501" { // a test has taken the rights away
+		r.must(rows.Err())
+	}
 }
 
 // runner returns a runner on a catalog.

@@ -278,6 +278,7 @@ func (s *Sheet) stack(columns []Column, shown []int, rows [][]string) {
 	for _, i := range shown[1:] {
 		name = max(name, lipgloss.Width(columns[i].Name))
 	}
+	name = min(name, max(s.Width/3, narrowest)) // a column may have the name of a pool
 	for n, r := range rows {
 		if n > 0 {
 			s.Text.WriteString("\n")
@@ -285,7 +286,8 @@ func (s *Sheet) stack(columns []Column, shown []int, rows [][]string) {
 		s.Line("%s", s.In(Bold, s.words(r[shown[0]], s.Width)))
 		for _, i := range shown[1:] {
 			if r[i] != "" {
-				label := fmt.Sprintf("%-*s", name, columns[i].Name)
+				label := s.Cut(columns[i].Name, name)
+				label += strings.Repeat(" ", max(name-lipgloss.Width(label), 0))
 				s.Text.WriteString("  " + s.In(Faint, label) + "  ")
 				s.Text.WriteString(s.Wrap(s.words(r[i], max(s.Width-name-4, narrowest)), name+4) + "\n")
 			}
