@@ -148,8 +148,8 @@ func (q *queue) pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// after lets time pass since the beginning, and compares who is done. Who leaves and who is served instead are done at
-// one instant, so the order of these is open.
+// after lets time pass since the beginning, and compares who is done. A caller that leaves and the one that is
+// served in its place are done at one instant, in any order.
 func (q *queue) after(d time.Duration, want ...string) {
 	q.t.Helper()
 	q.pass(time.Until(q.began.Add(d)))

@@ -276,7 +276,7 @@ type WorkRecord struct {
 	Region     string    `json:"region,omitempty"`
 	Pages      int       `json:"pages"`
 	Units      int64     `json:"units"`             // summed over all pools that its calls charged
-	Charges    Charges   `json:"charges,omitempty"` // the same by pool; missing in runs of earlier versions
+	Charges    Charges   `json:"charges,omitempty"` // by pool; what earlier versions recorded has none
 	New        int       `json:"new"`
 	Updated    int       `json:"updated"`
 	Unchanged  int       `json:"unchanged"`
