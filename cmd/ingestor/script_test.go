@@ -42,6 +42,7 @@ func TestMain(m *testing.M) {
 //	called N                 that upstream has been charged for so many calls
 //	refused N                and has refused so many
 //	database                 DATABASE is the URL of an empty database
+//	[mounts]                 a user may mount file systems in a namespace
 //	bouncer                  so it is, behind PgBouncer in transaction mode; only [pgbouncer]
 //	sql STATEMENT            changes it; sql -f FILE reads the statements from a file
 func TestScript(t *testing.T) {
@@ -65,10 +66,13 @@ func TestScript(t *testing.T) {
 			"sql": statement,
 		},
 		Condition: func(name string) (bool, error) {
-			if name != "pgbouncer" {
-				return false, fmt.Errorf("there is no condition %s", name)
+			switch name {
+			case "pgbouncer":
+				return os.Getenv("HEADROOM_SOAK") == "1", nil
+			case "mounts":
+				return exec.Command("unshare", "--map-root-user", "--mount", "mount", "-t", "tmpfs", "tmpfs", "/tmp").Run() == nil, nil
 			}
-			return os.Getenv("HEADROOM_SOAK") == "1", nil
+			return false, fmt.Errorf("there is no condition %s", name)
 		},
 		UpdateScripts: os.Getenv("UPDATE") != "",
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"syscall"
 
 	"modernc.org/sqlite"
@@ -49,6 +50,10 @@ func Ailing(err error) bool {
 	return Code(err) == sqlite3.SQLITE_IOERR || Damaged(err) || Busy(err) || Full(err)
 }
 
+// ReadOnly reports whether an error says that the file's disk is mounted for reading only: for a
+// minute, perhaps, and not because the configuration is wrong.
+func ReadOnly(err error) bool { return errors.Is(err, syscall.EROFS) }
+
 // Unwritable reports whether an error may say only that a file cannot be written: by this user, on
 // this disk, or because the disk is full. Perhaps it can be read.
 func Unwritable(err error) bool {
@@ -63,6 +68,9 @@ func Unwritable(err error) bool {
 func (k *Kind) remedy(err error) string {
 	if Full(err) && !errors.Is(err, ErrNoRoom) { // which says so itself
 		return "the disk is full; " + k.Full
+	}
+	if ReadOnly(err) {
+		return "its file system is mounted for reading only; mount it for writing"
 	}
 	switch Code(err) {
 	case sqlite3.SQLITE_READONLY:
@@ -87,6 +95,9 @@ func (k *Kind) Fault(doing, path string, err error) error {
 	switch err { // an error that wraps them says more
 	case nil, context.Canceled, context.DeadlineExceeded: //nolint:errorlint // as they are
 		return err
+	}
+	if code := Code(err); (code == sqlite3.SQLITE_READONLY || code == sqlite3.SQLITE_CANTOPEN) && readOnly(filepath.Dir(path)) {
+		err = fmt.Errorf("%w: %w", syscall.EROFS, err)
 	}
 	if remedy := k.remedy(err); remedy != "" {
 		return fmt.Errorf("%s %s: %s: %w", doing, path, remedy, err)

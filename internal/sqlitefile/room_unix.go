@@ -19,3 +19,10 @@ func Room(dir string) (bytes int64, known bool) {
 	}
 	return int64(s.Bavail) * int64(s.Bsize), true //nolint:gosec,unconvert // no disk has 8 EiB; Bsize has another type on macOS
 }
+
+// readOnly reports whether a folder is on a file system that is mounted for reading only.
+func readOnly(dir string) bool {
+	const rdonly = 1 // ST_RDONLY of Linux, MNT_RDONLY of macOS
+	var s syscall.Statfs_t
+	return syscall.Statfs(dir, &s) == nil && s.Flags&rdonly != 0
+}

@@ -88,7 +88,8 @@ func timing() (t fleet.Timing) {
 }
 
 // openDaemon opens everything that a daemon needs. While the database of the catalog does not
-// answer, a file is busy, or a disk is full, it waits: a daemon that starts before its database, or before somebody makes room, stays.
+// answer, a file is busy, or a disk is full or for reading only, it waits: a daemon that starts
+// before its database, or before somebody makes room, stays.
 // One that ended would be back only when somebody starts it again, after the growing pauses of Kubernetes.
 func openDaemon(ctx context.Context, a *session.Session, s *settings.Settings, done *console.Closers) (*works, error) {
 	for told := (time.Time{}); ; {
@@ -99,7 +100,7 @@ func openDaemon(ctx context.Context, a *session.Session, s *settings.Settings, d
 			return w, nil
 		}
 		err = errors.Join(err, opened.Close())
-		why, waits := "a file cannot be used now", sqlitefile.Full(err) || sqlitefile.Busy(err)
+		why, waits := "a file cannot be used now", sqlitefile.Full(err) || sqlitefile.Busy(err) || sqlitefile.ReadOnly(err)
 		if _, unanswered := errors.AsType[session.Unanswered](err); unanswered {
 			why, waits = "the database does not answer", true
 		}

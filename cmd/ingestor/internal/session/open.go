@@ -95,7 +95,7 @@ func olderFiles(ctx context.Context, s *settings.Settings) (paths []string) {
 // unopened is a file that could not be opened, as the exit code ill says if it or the
 // disk is in a bad way; else it is the wrong one, and the configuration's fault.
 func unopened(err error, ill int) error {
-	if sqlitefile.Ailing(err) {
+	if sqlitefile.Ailing(err) || sqlitefile.ReadOnly(err) {
 		return &console.Exit{Code: ill, Err: err}
 	}
 	return console.Config(err)
@@ -287,7 +287,7 @@ func (a *Session) OpenCatalog(ctx context.Context, s *settings.Settings, done *c
 		return c, nil
 	}
 	if err := s.MakeState(s.Catalog); err != nil {
-		return nil, console.Config(err)
+		return nil, unopened(err, console.ExitFailed)
 	}
 	c, err := catalog.Open(ctx, s.Catalog, &catalog.Options{Clock: a.Clock})
 	if err != nil {
