@@ -47,7 +47,7 @@ type Settings struct {
 	PollOnly  bool   `yaml:"poll_only,omitempty" restart:"yes" doc:"For a database behind PgBouncer in transaction mode: ask for work once a second instead of listening for it."`
 	FleetSize int    `yaml:"fleet_size,omitempty" restart:"yes" zero:"no" range:"1.." doc:"How many machines share the ledger: in an outage each spends its part of what one machine may spend."`
 	Costs     string `yaml:"costs,omitempty" flag:"price book 'file', or a built-in one such as builtin/github (default builtin)" doc:"The price book: a file, or a built-in one such as builtin/github; builtin if empty."`
-	Endpoint  string `yaml:"endpoint,omitempty" restart:"yes" doc:"Another address of the upstream, such as that of ingestor sandbox."`
+	Endpoint  string `yaml:"endpoint,omitempty" restart:"yes" doc:"Another address of the upstream, such as that of ingestor sandbox: https, or http on this machine."`
 
 	KeyFile  string             `yaml:"key_file,omitempty" doc:"A file with the API key. YOUTUBE_API_KEY takes precedence."`
 	Accounts map[string]account `yaml:"accounts,omitempty" doc:"The keys of further accounts of the price book."`
