@@ -138,12 +138,22 @@ func (b *batch) bytes() int64 {
 	return int64(len(b.receipts)*receiptBytes + len(b.ids) + len(b.taken)*takenBytes + len(b.settled)*settledBytes)
 }
 
-// expire drops the oldest batch if all of it is too old. It looks at the clock once a
-// second.
-func (r *receipts) expire(now window.Instant) {
-	if ago := now.Sub(r.clock.Called); ago < 0 || ago >= time.Second {
-		r.clock.See(now)
+// see looks at the clock, once a second. If it was set back, what there is counts as new: else
+// the receipts of a clock that had been years ahead would stay for years.
+func (r *receipts) see(now window.Instant) {
+	ago := now.Sub(r.clock.Called)
+	if 0 <= ago && ago < time.Second {
+		return
 	}
+	r.clock.See(now)
+	for i := 0; ago < 0 && i < len(r.batches); i++ {
+		r.batches[i].newest = min(r.batches[i].newest, now)
+	}
+}
+
+// expire drops the oldest batch if all of it is too old.
+func (r *receipts) expire(now window.Instant) {
+	r.see(now)
 	if len(r.batches) == 0 {
 		return
 	}
@@ -294,6 +304,7 @@ func (b *backend) Keep(r *pagestore.Receipt) error {
 	}
 	f.receipt.released = r.Released
 	f.receipt.made = b.at
+	f.account.receipts.see(b.at)
 	f.in.newest = b.at
 	return nil
 }

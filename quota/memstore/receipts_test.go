@@ -67,6 +67,54 @@ func TestAnIdIsKnownForItsHourWhateverElseIsReserved(t *testing.T) {
 	}
 }
 
+// TestARenewedReceiptTakesNoOtherAlong renews a receipt while the clock is behind, and lets the clock
+// return. Another one is as old as before.
+func TestARenewedReceiptTakesNoOtherAlong(t *testing.T) {
+	r := newReceiptRig(t, 0)
+	reserve := func(id string) quota.Token {
+		t.Helper()
+		v, err := r.reserve(id)
+		if err != nil || !v.Allowed {
+			t.Fatalf("%s: %+v %v", id, v, err)
+		}
+		return v.Token()
+	}
+	renewed, other := reserve("renewed"), reserve("other")
+	r.clock.Advance(-61 * time.Minute)
+	if _, err := r.s.Slots(t.Context(), []quota.Token{renewed}, false); err != nil {
+		t.Fatal(err)
+	}
+	r.clock.Advance(61*time.Minute - time.Microsecond)
+	reserve("another")
+	if s, err := r.s.Settle(t.Context(), other, nil); err != nil || s.Back != 1 {
+		t.Errorf("it is settled: %+v, %v", s, err)
+	}
+}
+
+// TestReceiptsOfAClockFarAheadGo an hour after it was set back, with those that came later.
+func TestReceiptsOfAClockFarAheadGo(t *testing.T) {
+	r := newReceiptRig(t, 0)
+	many := func() int {
+		for i := range 200 {
+			if _, err := r.reserve(fmt.Sprint(r.clock.Now(), i)); err != nil {
+				t.Fatal(err)
+			}
+			r.clock.Advance(30 * time.Second)
+		}
+		return memstore.Receipts(r.s)
+	}
+	usual := many()
+	r.clock.Advance(10 * 365 * 24 * time.Hour)
+	if _, err := r.reserve("far ahead"); err != nil {
+		t.Fatal(err)
+	}
+	r.clock.Advance(-10 * 365 * 24 * time.Hour)
+	many()
+	if now := many(); now > usual*3/2 {
+		t.Errorf("%d receipts are kept, %d before the clock was ahead", now, usual)
+	}
+}
+
 func TestAStoreFullOfReceiptsRefusesAndForgetsNone(t *testing.T) {
 	r := newReceiptRig(t, 100_000)
 	first, err := r.reserve("first")
