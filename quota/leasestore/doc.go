@@ -57,8 +57,9 @@
 //     asks the store again. Units that other processes have in blocks, or that another call
 //     is just taking, count as used. They may come back before the time to retry.
 //   - Used of a granted verdict is what the store had counted when the block was taken,
-//     without the units that were not handed out yet. Looking at a pool gives back the
-//     blocks of this process first.
+//     without the units of it that were not handed out yet. Units of the block before it may
+//     still be on their way back. Of several pools, the verdict is about the one that had the
+//     least left then. Looking at a pool gives back the blocks of this process first.
 //   - The spend of a call counts in the hour in which its block was taken.
 //   - The receipt of a block lives for [quota.ReceiptLife], so the last call of a block can
 //     be settled for that time less the life of the block.

@@ -36,3 +36,6 @@ func (s *Store) Expire(now time.Time) {
 	s.mu.Unlock()
 	s.tell(context.Background(), every)
 }
+
+// GiveBack gives back what all blocks have.
+func (s *Store) GiveBack() { s.giveBack(context.Background(), every) }

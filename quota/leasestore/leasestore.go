@@ -86,7 +86,7 @@ func (s *Store) direct(ctx context.Context, r *quota.Request) (quota.Verdict, er
 	if err != nil || !leased(r.Charges) {
 		return v, err
 	}
-	if !v.Allowed && !v.Impossible {
+	if !v.Allowed { // also if it never fits: what it says is used is so
 		s.giveBack(ctx, of(r.Charges))
 		if !v.Blocked && s.returned() != before {
 			rebased := v.Rebased

@@ -25,7 +25,13 @@ import (
 type leaser struct {
 	*leasestore.Store
 	behind quota.Store
-	again  opener
+	ledger *leased
+}
+
+// leased is the data of one ledger, with the processes that have opened it.
+type leased struct {
+	open    opener
+	leasers []*leaser
 }
 
 func (l *leaser) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
@@ -42,25 +48,28 @@ type opener func(testing.TB) quota.Store
 // suite runs the suite over a store, with blocks of at least three calls. A ring without late
 // calls has blocks for as long as its bucket lasts. Each call of fresh makes an empty ledger.
 func suite(t *testing.T, clock storetest.Clock, operations int, fresh func(testing.TB) opener) {
-	lease := func(t testing.TB, again opener) quota.Store {
-		l := &leaser{behind: again(t), again: again}
+	lease := func(t testing.TB, ledger *leased) quota.Store {
+		l := &leaser{behind: ledger.open(t), ledger: ledger}
 		l.Store = leasestore.Eager(l.behind, &leasestore.Options{Clock: clock}, 3)
 		t.Cleanup(func() { _ = l.Store.Close() })
+		ledger.leasers = append(ledger.leasers, l)
 		return l
 	}
 	storetest.Run(t, storetest.Harness{
-		Open: func(t testing.TB) quota.Store { return lease(t, fresh(t)) },
+		Open: func(t testing.TB) quota.Store { return lease(t, &leased{open: fresh(t)}) },
 		SetClock: func(t testing.TB, s quota.Store, now time.Time) {
-			s.(*leaser).Expire(now)
+			for _, l := range s.(*leaser).ledger.leasers {
+				l.Expire(now)
+			}
 			clock.Move(t, s, now)
 		},
-		Share: func(t testing.TB, s quota.Store) quota.Store { return lease(t, s.(*leaser).again) },
+		Share: func(t testing.TB, s quota.Store) quota.Store { return lease(t, s.(*leaser).ledger) },
 		Reopen: func(t testing.TB, s quota.Store) quota.Store {
 			must(t, s.(*leaser).Store.Close())
-			return lease(t, s.(*leaser).again)
+			return lease(t, s.(*leaser).ledger)
 		},
 		Families:   true,
-		Blocks:     true,
+		GiveBack:   func(_ testing.TB, s quota.Store) { s.(*leaser).GiveBack() },
 		Operations: operations,
 	})
 }

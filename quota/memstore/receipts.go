@@ -3,6 +3,7 @@ package memstore
 import (
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"strings"
 	"time"
 
@@ -138,34 +139,31 @@ func (b *batch) bytes() int64 {
 	return int64(len(b.receipts)*receiptBytes + len(b.ids) + len(b.taken)*takenBytes + len(b.settled)*settledBytes)
 }
 
-// see looks at the clock, once a second. If it was set back, what there is counts as new: else
-// the receipts of a clock that had been years ahead would stay for years.
-func (r *receipts) see(now window.Instant) {
-	ago := now.Sub(r.clock.Called)
-	if 0 <= ago && ago < time.Second {
+// year is how far ahead of the clock a receipt may be. Those of a clock that had been further ahead
+// live for as long as if they were made now.
+const year = 366 * 24 * time.Hour
+
+// expire drops the batches of which all is too old. It looks at the clock once a second.
+func (r *receipts) expire(now window.Instant) {
+	if ago := now.Sub(r.clock.Called); 0 <= ago && ago < time.Second {
 		return
 	}
 	r.clock.See(now)
-	for i := 0; ago < 0 && i < len(r.batches); i++ {
-		r.batches[i].newest = min(r.batches[i].newest, now)
+	r.batches = slices.DeleteFunc(r.batches, func(b *batch) bool {
+		if b.newest.Sub(now) > year {
+			b.newest = now
+		}
+		if len(b.receipts) == 0 || r.clock.Proven.Sub(b.newest) <= quota.ReceiptLife {
+			return false
+		}
+		r.used -= b.bytes()
+		r.spare = b
+		return true
+	})
+	if b := r.spare; b != nil && len(b.receipts) > 0 {
+		clear(b.heads)
+		*b = batch{heads: b.heads, receipts: b.receipts[:0], ids: b.ids[:0], taken: b.taken[:0], settled: b.settled[:0]}
 	}
-}
-
-// expire drops the oldest batch if all of it is too old.
-func (r *receipts) expire(now window.Instant) {
-	r.see(now)
-	if len(r.batches) == 0 {
-		return
-	}
-	b := r.batches[0]
-	if len(b.receipts) == 0 || r.clock.Proven.Sub(b.newest) <= quota.ReceiptLife {
-		return
-	}
-	r.batches = r.batches[1:]
-	r.used -= b.bytes()
-	clear(b.heads)
-	*b = batch{heads: b.heads, receipts: b.receipts[:0], ids: b.ids[:0], taken: b.taken[:0], settled: b.settled[:0]}
-	r.spare = b
 }
 
 // add makes a receipt in the newest batch, in which room has seen to a place for it.
@@ -176,9 +174,9 @@ func (r *receipts) add(id string, nonce quota.Nonce, now window.Instant) (*recei
 	hash := maphash.String(r.seed, id)
 	head := &b.heads[hash&uint64(len(b.heads)-1)]
 	if len(b.receipts) == 0 {
-		b.began = now
+		b.began, b.newest = now, now
 	}
-	b.newest = now
+	b.newest = max(b.newest, now)
 	b.receipts = append(b.receipts, receipt{
 		hash: hash, older: *head, made: now, nonce: nonce,
 		id: span{ids, ids + uint32(len(id))}, taken: span{taken, taken},
@@ -304,8 +302,7 @@ func (b *backend) Keep(r *pagestore.Receipt) error {
 	}
 	f.receipt.released = r.Released
 	f.receipt.made = b.at
-	f.account.receipts.see(b.at)
-	f.in.newest = b.at
+	f.in.newest = max(f.in.newest, b.at)
 	return nil
 }
 

@@ -37,10 +37,11 @@ type Harness struct {
 	// Families is whether the store keeps a page per key.
 	Families bool
 
-	// Blocks is whether the store takes units in blocks for several calls. A refusal may then
-	// count units that are in a block or on their way back, so racing callers may leave some.
-	// Grants may report the same used units, because blocks are taken at different times.
-	Blocks bool
+	// GiveBack gives back what s has in blocks for several calls, and waits until it is there. It
+	// is nil if the store takes no blocks. Otherwise a refusal may count units that are in a
+	// block or on their way back, so racing callers may leave some. Grants may report the same
+	// used units, because blocks are taken at different times.
+	GiveBack func(t testing.TB, s quota.Store)
 
 	// Members returns how many pages of families s keeps, those that new keys share
 	// included. Nil: nobody can tell.

@@ -238,13 +238,20 @@ func (tr *trial) setClock(now instant) {
 	tr.h.SetClock(tr.tb, tr.stores[0], now.Time())
 }
 
-// store draws one of the stores that share the data.
+// store draws one of the stores that share the data. What the others have in blocks, the model
+// does not count as used, so they give it back.
 func (tr *trial) store(rt *rapid.T) quota.Store {
 	tr.operations++
 	if len(tr.stores) == 1 {
 		return tr.stores[0]
 	}
-	return tr.stores[rapid.IntRange(0, len(tr.stores)-1).Draw(rt, "process")]
+	drawn := rapid.IntRange(0, len(tr.stores)-1).Draw(rt, "process")
+	for i, s := range tr.stores {
+		if i != drawn && tr.h.GiveBack != nil {
+			tr.h.GiveBack(tr.tb, s)
+		}
+	}
+	return tr.stores[drawn]
 }
 
 // charge returns a charge of a pool by the latest price book.

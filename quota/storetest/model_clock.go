@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"slices"
 	"time"
 
 	"github.com/headroom-quota/headroom/quota/window"
@@ -98,6 +99,9 @@ func (tr *trial) swing(rt *rapid.T) {
 // can no longer hold microseconds.
 var lastDay = window.At(time.Date(2250, 1, 1, 0, 0, 0, 0, time.UTC))
 
+// yearAhead is how far a clock may be set back so that the receipts from before are still known.
+const yearAhead = 365 * 24 * time.Hour
+
 // ahead lets the clock jump years ahead; comeHome brings it back to where it was.
 func (tr *trial) ahead(rt *rapid.T) {
 	to := tr.clock + micros(time.Duration(rapid.IntRange(800, 20_000).Draw(rt, "days"))*24*time.Hour)
@@ -113,15 +117,21 @@ func (tr *trial) comeHome(rt *rapid.T) {
 		rt.SkipNow()
 	}
 	home := tr.home
-	tr.home, tr.receipts = 0, nil
+	tr.home = 0
 	tr.step(rt, home+drawStep(rt))
 }
 
 // step sets the clock, perhaps to an earlier time. Before a step back it charges the pages
 // that may have been forgotten because nothing of them counted. Otherwise the model could
-// not know what counts again.
+// not know what counts again. It charges those that gave units from a block, too: such calls
+// leave no time on their page.
 func (tr *trial) step(rt *rapid.T, to instant) {
 	if to < tr.clock {
+		for _, p := range tr.all() {
+			if tr.h.GiveBack != nil && p.page.windows != nil {
+				tr.recordThis(rt, tr.store(rt), window.Never, p)
+			}
+		}
 		for p := tr.forgotten(); p != nil; p = tr.forgotten() {
 			p.reborn = false
 			for _, s := range tr.stores {
@@ -129,6 +139,7 @@ func (tr *trial) step(rt *rapid.T, to instant) {
 			}
 		}
 		tr.age(-tr.clock.Sub(to))
+		tr.receipts = slices.DeleteFunc(tr.receipts, func(r *modelReceipt) bool { return (r.high - to).Sub(0) > yearAhead })
 	}
 	tr.setClock(to)
 	tr.rebaseMembers(rt)

@@ -138,6 +138,10 @@ func (tr *trial) slots(rt *rapid.T) {
 	tr.tell(rt, "slots of %s of %s, done %t", names(r.pools, r.units...), r.made.Time(), done)
 	want := false
 	for i, p := range r.pools {
+		if !done && !r.slot[i] && p.pool.Key != "" && !p.lapsed && tr.clock-p.page.latest >= micros(quota.ReceiptLife/2) {
+			now, _ := p.page.now(tr.clock) // the page of a key is kept for as long as the receipt
+			p.add(now, 0)
+		}
 		if !r.slot[i] || r.back[i] || r.units[i] == 0 || !p.page.limits[0].Spec.InFlight() {
 			continue
 		}

@@ -99,8 +99,9 @@ func TestSabotaged(t *testing.T) {
 			}
 			return s
 		},
-		SetClock: clock.Move,
-		Families: true,
+		SetClock:   clock.Move,
+		Families:   true,
+		Operations: 10_000, // so that chance hides no lie
 	}
 	if sabotage.harness != nil {
 		sabotage.harness(&h)

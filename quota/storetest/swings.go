@@ -173,7 +173,7 @@ func trueTime(t *testing.T, h Harness) {
 		w := rapid.SampledFrom(kinds).Draw(rt, "window")
 		r := newRig(&s, h, w)
 		var now, off instant // the true time, and how far the clock is off
-		var page instant     // the page's time
+		var page instant     // the page's time, or that of a block and up to one bucket later
 		var log naive = &naiveList{cell: 1, keep: micros(w.Spec.Per) - 1, per: micros(w.Spec.Per)}
 		if w.Spec.Drains() {
 			log = newNaive(w.Spec)
@@ -199,6 +199,9 @@ func trueTime(t *testing.T, h Harness) {
 			switch rapid.IntRange(0, 3).Draw(rt, "clock") {
 			case 0: // it steps back, by more than a window
 				off = page - now - step - micros(w.Spec.Span()) - drawStep(rt)
+				if h.GiveBack != nil {
+					off -= micros(w.Spec.Precision)
+				}
 			case 1: // it is right again
 				off, step = 0, step/1000
 			}
