@@ -86,9 +86,9 @@ func (s *Store) direct(ctx context.Context, r *quota.Request) (quota.Verdict, er
 	if err != nil || !leased(r.Charges) {
 		return v, err
 	}
-	if !v.Allowed { // also if it never fits: what it says is used is so
+	if !v.Allowed { // also if it is shut or can never fit: what is said to be used is used
 		s.giveBack(ctx, of(r.Charges))
-		if !v.Blocked && s.returned() != before {
+		if s.returned() != before {
 			rebased := v.Rebased
 			v, err = s.Whole.Reserve(ctx, *r)
 			v.Rebased = v.Rebased || rebased

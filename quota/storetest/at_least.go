@@ -196,6 +196,7 @@ func (tr *trial) observe(rt *rapid.T) {
 	if rapid.Bool().Draw(rt, "past") {
 		at -= drawStep(rt)
 	}
+	tr.called(pools...) // which may drop a page, so that its time is open
 	req := quota.Request{AtLeast: true}
 	for _, p := range pools {
 		c := p.charge(drawUnits(rt, p))
@@ -213,7 +214,6 @@ func (tr *trial) observe(rt *rapid.T) {
 	tr.tell(rt, "at least %s%s", names(pools, unitsOf(req.Charges)...), when(" since ", req.At))
 	missing, first, some := make([]int64, len(pools)), make([]instant, len(pools)), false
 	for i, p := range pools {
-		tr.called(p)
 		now, _ := p.enter(tr.clock)
 		first[i] = now
 		units, from, ok := p.page.windows[req.Charges[i].Window].since(now, at)

@@ -230,7 +230,10 @@ func drawWindows(rt *rapid.T) []window.Limit {
 	return limits
 }
 
+// setClock moves the clock. What stores have in blocks they give back: the model counts units when
+// they are sent, and a store does when it has made the block of them.
 func (tr *trial) setClock(now instant) {
+	tr.giveBack(nil)
 	tr.clock = now
 	for _, r := range tr.receipts {
 		r.high = max(r.high, now)
@@ -245,13 +248,18 @@ func (tr *trial) store(rt *rapid.T) quota.Store {
 	if len(tr.stores) == 1 {
 		return tr.stores[0]
 	}
-	drawn := rapid.IntRange(0, len(tr.stores)-1).Draw(rt, "process")
-	for i, s := range tr.stores {
-		if i != drawn && tr.h.GiveBack != nil {
+	s := tr.stores[rapid.IntRange(0, len(tr.stores)-1).Draw(rt, "process")]
+	tr.giveBack(s)
+	return s
+}
+
+// giveBack lets all stores but one give back what they have in blocks.
+func (tr *trial) giveBack(but quota.Store) {
+	for _, s := range tr.stores {
+		if s != but && tr.h.GiveBack != nil {
 			tr.h.GiveBack(tr.tb, s)
 		}
 	}
-	return tr.stores[drawn]
 }
 
 // charge returns a charge of a pool by the latest price book.

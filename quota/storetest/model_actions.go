@@ -188,13 +188,10 @@ func (tr *trial) reserveThese(rt *rapid.T, id string, pools []*modelPool, units 
 	return got
 }
 
-// ofBlock makes equal what the verdict of a call from a block need not know: the time of the page,
-// which may stand before the clock, and which of several pools has the least left after this call.
-// Units of the block before it may be on their way back, and count as used.
+// ofBlock makes equal what the verdict of a call from a block need not know: which of several pools
+// has the least left after this call. Units of the block before it may be on their way back, and
+// count as used.
 func ofBlock(got, want *quota.Verdict, pools int) {
-	if got.At.After(want.At) {
-		got.At = want.At
-	}
 	if pools > 1 || got.Used > want.Used && got.Remaining == max(got.Limit-got.Used, 0) {
 		got.Pool, got.Window, got.Units, got.Used = want.Pool, want.Window, want.Units, want.Used
 		got.Limit, got.Remaining, got.ResetAt = want.Limit, want.Remaining, want.ResetAt
@@ -213,6 +210,7 @@ func (tr *trial) record(rt *rapid.T) {
 	case 2:
 		at = tr.clock + drawStep(rt)
 	}
+	tr.called(pools...) // which may drop a page
 	for _, p := range pools {
 		if p.lapsed || p.page.windows == nil { // the time of the page is open
 			at = window.Never
@@ -342,6 +340,7 @@ func (tr *trial) lookAt(rt *rapid.T, pools ...*modelPool) {
 // pause, in the same process or another one.
 func (tr *trial) revise(rt *rapid.T) {
 	p := tr.pool(rt)
+	tr.giveBack(nil) // what is in blocks counts as used under the new book
 	p.windows = drawWindows(rt)
 	p.revision++
 	tr.tell(rt, "%s has other windows: %s", names([]*modelPool{p}), windowNames(p.windows))

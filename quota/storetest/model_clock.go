@@ -123,15 +123,9 @@ func (tr *trial) comeHome(rt *rapid.T) {
 
 // step sets the clock, perhaps to an earlier time. Before a step back it charges the pages
 // that may have been forgotten because nothing of them counted. Otherwise the model could
-// not know what counts again. It charges those that gave units from a block, too: such calls
-// leave no time on their page.
+// not know what counts again.
 func (tr *trial) step(rt *rapid.T, to instant) {
 	if to < tr.clock {
-		for _, p := range tr.all() {
-			if tr.h.GiveBack != nil && p.page.windows != nil {
-				tr.recordThis(rt, tr.store(rt), window.Never, p)
-			}
-		}
 		for p := tr.forgotten(); p != nil; p = tr.forgotten() {
 			p.reborn = false
 			for _, s := range tr.stores {
