@@ -130,7 +130,7 @@ func TestReadmeNamesEveryCommand(t *testing.T) {
 }
 
 // strangers are the programs of the listings that are not ours.
-var strangers = []string{"apt-get", "cd", "chmod", "cp", "curl", "dpkg", "gcloud", "go", "install", "journalctl", "kill", "ls", "make", "mkdir", "openssl", "pg_dump", "pg_restore", "psql", "python3", "riverui", "rm", "skopeo", "sqlite3", "systemctl"}
+var strangers = []string{"apt-get", "cd", "chmod", "cp", "curl", "docker", "dpkg", "gcloud", "go", "install", "journalctl", "kill", "ls", "make", "mkdir", "openssl", "pg_dump", "pg_restore", "psql", "python3", "riverui", "rm", "skopeo", "sqlite3", "systemctl"}
 
 // TestGuidesNameWhatThereIs parses every command of ingestor that the guides name.
 func TestGuidesNameWhatThereIs(t *testing.T) {
