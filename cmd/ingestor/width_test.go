@@ -82,6 +82,32 @@ jobs:
 	}
 }
 
+// TestRunsOfThreePoolsAreRows: the built-in jobs and a search charge three pools.
+func TestRunsOfThreePoolsAreRows(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t, 1000, "")
+	written, err := os.ReadFile(f.path("ingestor.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, _, _ := strings.Cut(string(written), "\njobs:")
+	f.write("ingestor.yaml", head+`
+jobs:
+  trending: {kind: trending, schedule: "@every 30m", regions: [US]}
+  stats: {kind: stats, schedule: "@every 30m"}
+  news: {kind: search, schedule: "@every 30m", regions: [US], queries: [news]}
+`)
+	for _, job := range []string{"trending", "stats", "news"} {
+		if r := f.run("run", "--once", "--job", job, "--quiet"); r.code != console.ExitDone {
+			t.Fatal(r)
+		}
+	}
+	shown, _ := leftTerminal(t, 80, []string{"TERM=xterm-256color", "TZ=UTC", "XDG_STATE_HOME=" + f.dir}, "--config", f.path("ingestor.yaml"), "runs")
+	if lines := strings.Count(strings.TrimSpace(shown), "\n") + 1; lines != 4 {
+		t.Errorf("three runs have %d lines, not a heading and three rows:\n%s", lines, shown)
+	}
+}
+
 // TestOtherLocalesGetASCII: a terminal that has no UTF-8 cannot show bars of blocks.
 func TestOtherLocalesGetASCII(t *testing.T) {
 	t.Parallel()

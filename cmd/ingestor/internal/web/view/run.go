@@ -101,7 +101,7 @@ var runColumns = []column[ShortRun]{
 		return is
 	}},
 	{Column{Name: "pages", Number: true, Spare: true}, func(r *ShortRun) any { return int64(r.sum.Pages) }},
-	{Column{Name: "new", Number: true}, func(r *ShortRun) any { return int64(r.sum.New) }},
+	{Column{Name: "new", Number: true, Spare: true}, func(r *ShortRun) any { return int64(r.sum.New) }},
 	{Column{Name: "updated", Number: true, Spare: true}, func(r *ShortRun) any { return int64(r.sum.Updated) }},
 	{Column{Name: "why", Long: true, Terminal: true}, func(r *ShortRun) any { return reason(r.With(Why(r.RunRecord)), r.ResumeAt) }},
 }
