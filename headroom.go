@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/strictyaml"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/book/keys"
@@ -194,7 +195,11 @@ func Load(path string) (*quota.Book, error) {
 	switch {
 	case known:
 	case IsBuiltin(path):
-		return nil, quota.BadInput("there is no built-in price book %q; there are %s\nFor a file of that name, write ./%[1]s", path, strings.Join(ListBuiltin(), ", "))
+		others := "there are " + strings.Join(ListBuiltin(), ", ")
+		if best := strictyaml.Nearest(path, ListBuiltin()); best != "" {
+			others = fmt.Sprintf("did you mean %q?", best)
+		}
+		return nil, quota.BadInput("there is no built-in price book %q; %s\nFor a file of that name, write ./%[1]s", path, others)
 	default:
 		var err error
 		if text, err = os.ReadFile(path); err != nil {

@@ -7,10 +7,15 @@ import (
 
 // Nearest is the known word that a wrong one was probably meant to be, or "".
 func Nearest(word string, known []string) string {
-	best, least := "", 2+len(word)/4
+	best, least := "", 2+(len(word)-strings.LastIndex(word, "/")-1)/4
 	for _, k := range slices.Sorted(slices.Values(known)) {
 		if d := Distance(strings.ToLower(word), strings.ToLower(k)); d < least {
 			best, least = k, d
+		}
+	}
+	for _, k := range known { // a plural is far from its word: queries
+		if stem := len(word) - 1; best == "" && stem >= 3 && strings.HasSuffix(k, "ies") && strings.EqualFold(k[:len(k)-3], word[:stem]) {
+			best = k
 		}
 	}
 	return best

@@ -83,8 +83,8 @@ func TestFaultsHaveAPlace(t *testing.T) {
 }
 
 func TestNearestIsTheWordThatWasMeant(t *testing.T) {
-	known := []string{"workers", "regions", "max_wait"}
-	for word, want := range map[string]string{"worker": "workers", "Regoins": "regions", "maxwait": "max_wait", "areas": ""} {
+	known := []string{"workers", "regions", "queries", "max_wait"}
+	for word, want := range map[string]string{"query": "queries", "worker": "workers", "Regoins": "regions", "maxwait": "max_wait", "areas": ""} {
 		if got := strictyaml.Nearest(word, known); got != want {
 			t.Errorf("%s was meant to be %q, not %q", word, got, want)
 		}

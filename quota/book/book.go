@@ -138,11 +138,11 @@ func (l *layers) builtin(name string) ([]byte, error) {
 	if text, ok := l.builtins(name); ok && isBuiltin(name) {
 		return text, nil
 	}
-	remedy := "try extends: builtin"
+	remedy := "; try extends: builtin"
 	if len(l.names) > 0 {
-		remedy = "there are " + list(l.names, "and")
+		remedy = orMean(name, l.names, "there are "+list(l.names, "and"))
 	}
-	return nil, fmt.Errorf("there is no built-in price book %q; %s", name, remedy)
+	return nil, fmt.Errorf("there is no built-in price book %q%s", name, remedy)
 }
 
 // extends reads which books this one is a difference from.

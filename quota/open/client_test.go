@@ -141,8 +141,8 @@ func TestClientSaysWhatIsWrong(t *testing.T) {
 		`limit 2, of host "b.example": it has no time; write Per: time.Second`:     headroom.Limits{{Host: "a.example", Calls: 1, Day: "UTC"}, {Host: "b.example", Calls: 1}},
 		"it has both Per and Day; write two limits":                                headroom.Limits{{Host: "a.example", Calls: 1, Per: time.Second, Day: "UTC"}},
 		`"Mars/Olympus"`: headroom.Limits{{Host: "a.example", Calls: 1, Day: "Mars/Olympus"}},
-		"there is no built-in price book \"builtin/gihub\"": headroom.File("builtin/gihub"),
-		"headroom.File(\"costs.yaml\")":                     nil,
+		`there is no built-in price book "builtin/gihub"; did you mean "builtin/github"?`: headroom.File("builtin/gihub"),
+		"headroom.File(\"costs.yaml\")": nil,
 	} {
 		if _, err := headroom.Client(p, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("headroom.Client: error %v, want %s", err, want)
