@@ -14,6 +14,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/headroom-quota/headroom/quota/pgstore/pgschema"
 )
 
 // connect makes a pool of connections to the server of a URL. It does not connect yet. No
@@ -161,12 +163,7 @@ func (b *server) fault(op string, err error) error {
 		}
 		return fmt.Errorf("%s %s: %w", op, b.where, refused)
 	}
-	if lost, ok := errors.AsType[*pgconn.ConnectError](err); ok {
-		err = lost.Unwrap()                                    // without the user
-		if first, ok := errors.AsType[*net.OpError](err); ok { // of several tries, with TLS and without
-			err = first
-		}
-	}
+	err = pgschema.Unreached(err)
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%s %s: it did not answer in time, %s at most: %w", op, b.where, b.timeout.Round(time.Millisecond), context.DeadlineExceeded)
 	}

@@ -280,7 +280,7 @@ func (h *home) Fault(doing string, err error) error {
 func remedied(err error) error {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok {
-		return err
+		return pgschema.Unreached(err)
 	}
 	switch e.Code {
 	case "53100":

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io/fs"
+	"net"
 	"strconv"
 	"strings"
 
@@ -50,6 +51,18 @@ func Read(files fs.FS) (all []Step) {
 		all = append(all, step)
 	}
 	return all
+}
+
+// Unreached makes an error of connecting short: it leaves out the user, and of several tries, with
+// TLS and without, all but the first.
+func Unreached(err error) error {
+	if lost, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		err = lost.Unwrap()
+		if first, ok := errors.AsType[*net.OpError](err); ok {
+			err = first
+		}
+	}
+	return err
 }
 
 // DB is a connection or a pool.
