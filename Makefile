@@ -89,7 +89,7 @@ test-openapi: ## lint openapi.json, and compare answers of ingestor serve with i
 attacks: ## attack ingestor serve as strangers may, and print what others notice; takes ten minutes
 	HEADROOM_SOAK=1 go test -v -timeout 1h -run 'TestACrowd|TestSearchesOnMany|TestWrongTokensStop|TestOtherSites|TestScrapesAre|TestHeapStays|TestEachRoute' ./cmd/ingestor/internal/web | grep -v '^=== '
 
-soak: ## run the same tests with full counts; takes about an hour
+soak: ## run the same tests with full counts; takes hours
 	.ci/need $(NEED) pgbouncer
 	HEADROOM_SOAK=1 go test -count=1 -timeout 3h work
 	cd sdktest && HEADROOM_SOAK=1 go test -count=1 -timeout 1h -run Figures -v ./...
