@@ -28,6 +28,9 @@ var (
 	windowNextAt   = gauge("headroom_window_next_timestamp_seconds", "When units come back next; 0 if none will.", "upstream", "account", "pool", "window")
 	windowResetAt  = gauge("headroom_window_reset_timestamp_seconds", "When all units that count in the window now are free again.", "upstream", "account", "pool", "window")
 
+	budgetUsed  = gauge("headroom_budget_used_dollars", "What counts in the window of a budget now, in US dollars; with a budget by key, that of the key with the least left.", "budget", "window")
+	budgetLimit = gauge("headroom_budget_limit_dollars", "What a budget allows in the window, in US dollars.", "budget", "window")
+
 	spendUnits = gauge("headroom_spend_today_units", "Units spent in this day of the pool's calendar, by labels; the smallest of many as other.", "upstream", "account", "pool", "method", "job", "region", "class")
 	spendCalls = gauge("headroom_spend_today_calls", "Calls paid for in this day of the pool's calendar, by labels; the smallest of many as other.", "upstream", "account", "pool", "method", "job", "region", "class")
 )
@@ -72,6 +75,10 @@ func (r *readings) pool(u *quota.Usage) {
 		r.add(windowNext, float64(w.NextUnits), of...)
 		r.add(windowNextAt, instant(w.NextAt), of...)
 		r.add(windowResetAt, instant(w.ResetAt), of...)
+		if u.Pool.IsMoney() {
+			r.add(budgetUsed, float64(w.Used)/1e6, of[2:]...)
+			r.add(budgetLimit, float64(w.Limit)/1e6, of[2:]...)
+		}
 	}
 }
 

@@ -210,6 +210,28 @@ func TestPoolsAndSpend(t *testing.T) {
 	}
 }
 
+// TestBudgetsAreInDollars also if the ledger counts millionths.
+func TestBudgetsAreInDollars(t *testing.T) {
+	r := newRig(t)
+	costs, err := book.Parse("costs.yaml", []byte(`
+revision: 1
+upstreams: {maps: {pools: {units: {quota: 100, windows: [{per: 24h}]}}, methods: {geocode: {cost: 1, bill: 0.25 USD}}}}
+budgets:
+  all: {quota: 20 USD, windows: [{per: month, zone: UTC}], of: maps}
+  user: {quota: 1.50 USD, windows: [{per: day, zone: UTC}], of: maps, by: {header: X-User, default: none}}
+`), nil)
+	r.must(err)
+	r.ledger, err = quota.New(costs, r.store, nil)
+	r.must(err)
+	for range 3 {
+		r.must(r.reserve(quota.Call{Method: "geocode"}))
+	}
+	r.metrics.SetSources(view.Sources{Ledger: r.ledger, Catalog: r.catalog})
+	all := r.scrape()
+	r.expect(all, 0.75, "headroom_budget_used_dollars", "budget", "all", "window", "month UTC")
+	r.expect(all, 20, "headroom_budget_limit_dollars", "budget", "all")
+}
+
 // TestSpendHasACap is for callers that name a job for each of their users.
 func TestSpendHasACap(t *testing.T) {
 	r := newRig(t)
