@@ -49,6 +49,9 @@ func UnitsOf(calls []quota.Entry) (all []quota.EntryCharge) {
 func (a *Session) OpenLedger(ctx context.Context, s *settings.Settings, done *console.Closers) (*quota.Ledger, error) {
 	at, err := open.Parse(s.Ledger)
 	if err == nil && at.Scheme == "sqlite" {
+		if err := Beside(s, at); err != nil {
+			return nil, err
+		}
 		err = s.MakeState(at.File)
 	}
 	if err != nil {
@@ -136,7 +139,11 @@ func (a *Session) ReadLedger(ctx context.Context, s *settings.Settings, done *co
 	var store quota.Store
 	if errors.Is(instead.Fault, fs.ErrNotExist) {
 		instead.Fault = nil
-		instead.Why += ", and assumes that nothing was spent today\nIf that is wrong: ingestor quota adjust POOL UNITS --reason TEXT" + s.LedgerFlag()
+		if service := Service(s); service != "" {
+			instead.Why = "there is no ledger at " + at.File + ", so an empty one is shown\n" + service
+		} else {
+			instead.Why += ", and assumes that nothing was spent today\nIf that is wrong: ingestor quota adjust POOL UNITS --reason TEXT" + s.LedgerFlag()
+		}
 		store, _, err = open.Store(ctx, "memory:", a.Clock)
 	} else {
 		store, err = CopyOfLedger(ctx, at.File, a.Clock, done)
@@ -255,6 +262,15 @@ func copied(ctx context.Context, what, path string, done *console.Closers) (stri
 		return "", fmt.Errorf("copy the %s %s: %w", what, path, err)
 	}
 	return to, nil
+}
+
+// noCatalog is [settings.Settings.NoCatalog] for a user who may look for that of the service.
+func noCatalog(s *settings.Settings) error {
+	err := s.NoCatalog()
+	if service := Service(s); err != nil && service != "" {
+		return fmt.Errorf("there is no catalog at %s\n%s", s.Catalog, service)
+	}
+	return err
 }
 
 // AnyCatalog is a catalog: a file, or tables of PostgreSQL.
