@@ -70,8 +70,8 @@ func (a *Session) OpenLedger(ctx context.Context, s *settings.Settings, done *co
 // OpenBoth opens the ledger and the catalog. If a disk lacks room to change an older schema, it changes neither: an older
 // program could not use the one that was changed.
 func (a *Session) OpenBoth(ctx context.Context, s *settings.Settings, done *console.Closers) (*quota.Ledger, AnyCatalog, error) {
-	if err := sqlitefile.Fits(olderFiles(ctx, s)...); err != nil {
-		return nil, nil, unopened(err, console.ExitFailed)
+	if err := changeable(ctx, s); err != nil {
+		return nil, nil, err
 	}
 	l, err := a.OpenLedger(ctx, s, done)
 	if err != nil {
@@ -79,6 +79,15 @@ func (a *Session) OpenBoth(ctx context.Context, s *settings.Settings, done *cons
 	}
 	c, err := a.OpenCatalog(ctx, s, done)
 	return l, c, err
+}
+
+// changeable returns why the files with an older schema cannot be changed, or nil.
+func changeable(ctx context.Context, s *settings.Settings) error {
+	err := sqlitefile.Fits(olderFiles(ctx, s)...)
+	if sqlitefile.ReadOnly(err) {
+		return unopened(err, console.ExitDown)
+	}
+	return unopened(err, console.ExitFailed)
 }
 
 // olderFiles returns the files whose schema is older. The ledger is among them with its journal.
@@ -126,7 +135,7 @@ func (a *Session) ReadLedger(ctx context.Context, s *settings.Settings, done *co
 		l, err := a.OpenLedger(ctx, s, done)
 		return l, nil, err
 	}
-	instead, err := a.instead("ledger", at.File, func() (int64, bool, error) { return at.Older(ctx) }, func() error {
+	instead, err := a.instead(ctx, s, "ledger", at.File, func() (int64, bool, error) { return at.Older(ctx) }, func() error {
 		_, err := a.OpenLedger(ctx, s, done)
 		return err
 	})
@@ -190,7 +199,7 @@ func (a *Session) ReadCatalog(ctx context.Context, s *settings.Settings, done *c
 		c, err := a.OpenCatalog(ctx, s, done)
 		return c, nil, err
 	}
-	instead, err := a.instead("catalog", s.Catalog, func() (int64, bool, error) { return catalog.Older(ctx, s.Catalog) }, func() (err error) {
+	instead, err := a.instead(ctx, s, "catalog", s.Catalog, func() (int64, bool, error) { return catalog.Older(ctx, s.Catalog) }, func() (err error) {
 		c, err = a.OpenCatalog(ctx, s, done)
 		return err
 	})
@@ -214,7 +223,7 @@ func (a *Session) ReadCatalog(ctx context.Context, s *settings.Settings, done *c
 
 // instead opens a file, unless it is missing, or has an older schema. It returns why another one
 // has to be read in its place, or nil. The fault of a missing file is fs.ErrNotExist.
-func (a *Session) instead(what, path string, older func() (int64, bool, error), opening func() error) (*Instead, error) {
+func (a *Session) instead(ctx context.Context, s *settings.Settings, what, path string, older func() (int64, bool, error), opening func() error) (*Instead, error) {
 	if a.denied == nil {
 		a.denied = map[string]error{}
 	}
@@ -227,7 +236,11 @@ func (a *Session) instead(what, path string, older func() (int64, bool, error), 
 	case sqlitefile.Busy(err):
 		return nil, unopened(fmt.Errorf("read %s: %w", path, err), console.ExitDown)
 	case err == nil && is: // other errors say more when it is opened
-		return &Instead{Why: OlderSchema(what, path, schema)}, nil
+		i := &Instead{Why: OlderSchema(what, path, schema), Fault: changeable(ctx, s)}
+		if a.denied[what] = i.Fault; i.Fault != nil {
+			i.Why += "\nThat is refused now: " + i.Fault.Error()
+		}
+		return i, nil
 	}
 	err = opening()
 	if !sqlitefile.Unwritable(err) {
