@@ -127,8 +127,8 @@ func (i *Instead) warn(a *Session, err error) {
 }
 
 // ReadLedger opens the ledger for a command that only reads. It makes no ledger, and changes no
-// schema. If there is no file, an empty ledger in memory is read. If the file has an older schema, or
-// cannot be written, a copy of it is.
+// schema. If there is no file, an empty ledger in memory is read. If the file has an older schema, is
+// busy, or cannot be written, a copy of it is.
 func (a *Session) ReadLedger(ctx context.Context, s *settings.Settings, done *console.Closers) (*quota.Ledger, *Instead, error) {
 	at, err := open.Parse(s.Ledger)
 	if err != nil || at.Scheme != "sqlite" || lost(at) {
@@ -193,7 +193,7 @@ func CopyOfLedger(ctx context.Context, path string, clock quota.Clock, done *con
 }
 
 // ReadCatalog opens the catalog for a command that only reads. It changes no schema of a file. If
-// the file has an older one, or cannot be written, it opens a copy.
+// the file has an older one, is busy, or cannot be written, it opens a copy.
 func (a *Session) ReadCatalog(ctx context.Context, s *settings.Settings, done *console.Closers) (c AnyCatalog, _ *Instead, err error) {
 	if s.Database != "" {
 		c, err := a.OpenCatalog(ctx, s, done)
@@ -221,7 +221,10 @@ func (a *Session) ReadCatalog(ctx context.Context, s *settings.Settings, done *c
 	return file, instead, nil
 }
 
-// instead opens a file, unless it is missing, or has an older schema. It returns why another one
+// heldFor is how long a command that only reads waits for those who write.
+const heldFor = 300 * time.Millisecond
+
+// instead opens a file, unless it is missing, has an older schema, or is busy. It returns why another one
 // has to be read in its place, or nil. The fault of a missing file is fs.ErrNotExist.
 func (a *Session) instead(ctx context.Context, s *settings.Settings, what, path string, older func() (int64, bool, error), opening func() error) (*Instead, error) {
 	if a.denied == nil {
@@ -241,6 +244,11 @@ func (a *Session) instead(ctx context.Context, s *settings.Settings, what, path 
 			i.Why += "\nThat is refused now: " + i.Fault.Error()
 		}
 		return i, nil
+	}
+	if !a.Tests {
+		if held := sqlitefile.Held(ctx, path, heldFor); held != nil {
+			return &Instead{Why: fmt.Sprintf("the %s cannot be written now, so this is read from a copy: %v", what, held)}, nil
+		}
 	}
 	err = opening()
 	if !sqlitefile.Unwritable(err) {

@@ -38,6 +38,7 @@ type Session struct {
 	ConfigPath string
 	Output     string
 	Quiet      bool
+	Tests      bool // the command asks whether files can be written: a busy one is a fault
 
 	Clock    quota.Clock    // nil: the machine's clock
 	Observer quota.Observer // of the ledger; may be nil
