@@ -87,7 +87,7 @@ func TestReadingWithoutRoom(t *testing.T) {
 				t.Fatal(err)
 			}
 			at := []string{"--ledger", "sqlite:" + filepath.Join(dir, "ledger.db"), "--catalog", filepath.Join(dir, "catalog.db")}
-			for _, reader := range append(readers, readers[0]) { // the second time, beside what a full disk left of the first
+			for _, reader := range append(readers, reader{"catalog", []string{"doctor"}}, readers[0]) { // the second time, beside what a full disk left of the first
 				if reader.args[0] == "check" { // which says more
 					continue
 				}
@@ -112,7 +112,7 @@ func TestReadingWithoutRoom(t *testing.T) {
 }
 
 // TestNoRoomForACopy: the disk has room to change the ledger, but not the catalog, so neither is changed: an older
-// program would refuse the one that was.
+// program would refuse the one that was. Commands that read say so before, also where the disk is for reading only.
 func TestNoRoomForACopy(t *testing.T) {
 	f := newFolder(t, 1000, "")
 	if r := f.run("run", "--once"); r.code != console.ExitDone {
@@ -126,8 +126,19 @@ func TestNoRoomForACopy(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "rest"), make([]byte, int(room)-left), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	at := []string{"--ledger", "sqlite:" + filepath.Join(dir, "ledger.db"), "--catalog", filepath.Join(dir, "catalog.db")}
+	foresees := func(code int, why string) {
+		t.Helper()
+		for _, args := range [][]string{{"check"}, {"quota"}} {
+			r := f.run(append(args, at...)...)
+			if said := r.stdout + r.stderr; args[0] == "check" && r.code != code || !strings.Contains(said, why) || !strings.Contains(said, "Stopped: ") || strings.Contains(said, "can start") {
+				t.Errorf("%q: %d %s%s", args, r.code, r.stdout, r.stderr)
+			}
+		}
+	}
+	foresees(console.ExitFailed, "the disk is too full to change the schema")
 	for _, args := range [][]string{{"run", "--once"}, {"serve", "--listen", "127.0.0.1:0"}} {
-		r := f.run(append(args, "--ledger", "sqlite:"+filepath.Join(dir, "ledger.db"), "--catalog", filepath.Join(dir, "catalog.db"))...)
+		r := f.run(append(args, at...)...)
 		if r.code != console.ExitFailed || !strings.Contains(r.stderr, "the files in "+dir+": a copy of each is kept first, which needs 1 MB more") {
 			t.Errorf("%q: %d %s%s", args, r.code, r.stdout, r.stderr)
 		}
@@ -141,4 +152,8 @@ func TestNoRoomForACopy(t *testing.T) {
 			}
 		}
 	}
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT|syscall.MS_RDONLY, "size=8m"); err != nil {
+		t.Fatal(err)
+	}
+	foresees(console.ExitDown, "mounted for reading only")
 }

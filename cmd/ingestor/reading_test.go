@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -176,6 +177,40 @@ func TestReadingWithoutTheRightToWrite(t *testing.T) {
 		}
 	}
 	if now, _ := unitsOf(t, run("quota", "--output", "json").stdout); used == 0 || now != used {
+		t.Errorf("the copy has %d units, want %d", now, used)
+	}
+}
+
+// TestReadingBesideAWriter: a process that holds both files keeps nobody from reading them. Check says who it may be, and
+// fails.
+func TestReadingBesideAWriter(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t, 1000, "")
+	if r := f.run("run", "--once"); r.code != console.ExitDone {
+		t.Fatalf("%d %s", r.code, r.stderr)
+	}
+	used := f.used()
+	for _, file := range []string{"ledger.db", "catalog.db"} {
+		s, err := sqlitefile.Raw(t.Context(), f.path(file), url.Values{"mode": {"rw"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		if err := s.Begin(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, reader := range append([]reader{{"catalog", []string{"doctor"}}}, readers...) {
+		r := f.run(reader.args...)
+		want := console.ExitDone
+		if reader.args[0] == "check" {
+			want = console.ExitDown
+		}
+		if said := r.stdout + r.stderr; r.code != want || !strings.Contains(said, f.path(reader.file+".db")+": it was busy for ") || strings.Contains(said, "Stopped") {
+			t.Errorf("%q: %d %s%s", reader.args, r.code, r.stdout, r.stderr)
+		}
+	}
+	if now := f.used(); used == 0 || now != used {
 		t.Errorf("the copy has %d units, want %d", now, used)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -310,6 +311,24 @@ func (f *File) Version(ctx context.Context) (int64, error) {
 	}
 	c.read, c.last = this, row.Int(0)
 	return c.last, nil
+}
+
+// Held returns an error that is [Busy] if other processes keep the file at path from being written all that time. It writes
+// nothing.
+func Held(ctx context.Context, path string, all time.Duration) error {
+	s, err := Raw(ctx, path, url.Values{"mode": {"rw"}})
+	if err != nil {
+		return nil //nolint:nilerr // to open it says more
+	}
+	p := NewPatience(ctx, path, all)
+	defer p.End()
+	if err = p.Retry(s.Begin); err == nil {
+		s.Rollback()
+	}
+	if _ = s.Close(); Busy(err) { // nothing was written
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
 }
 
 // errFull says that the disk has no room for a transaction.

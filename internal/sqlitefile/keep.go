@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"modernc.org/sqlite"
@@ -54,7 +55,8 @@ func (k *Kind) keep(ctx context.Context, path string, s *Session) (kept string, 
 	return kept, nil
 }
 
-// Fits returns [ErrNoRoom] if a disk has no room to change the schema of these files. Files in one folder are on one disk.
+// Fits returns [ErrNoRoom] if a disk has no room to change the schema of these files, or an error that is [ReadOnly] if it
+// is mounted for reading only. Files in one folder are on one disk.
 func Fits(paths ...string) error {
 	need := map[string]int64{}
 	for _, path := range paths {
@@ -66,6 +68,9 @@ func Fits(paths ...string) error {
 		need[dir] += 2 * (size(path) + size(path+"-wal"))
 	}
 	for dir, need := range need {
+		if readOnly(dir) {
+			return fmt.Errorf("the schema of the files in %s cannot be changed: their file system is mounted for reading only; mount it for writing: %w", dir, syscall.EROFS)
+		}
 		if left, known := free(dir); known && left < need {
 			return fmt.Errorf("%w to change the schema of the files in %s: a copy of each is kept first, which needs %d MB more; make room and start again", ErrNoRoom, dir, (need-left)>>20+1)
 		}

@@ -159,13 +159,19 @@ func DoctorCommand(a *session.Session) *cobra.Command {
 			return err
 		}
 		var d diagnosis
+		asItIs := func(why string) error {
+			fmt.Fprintf(a.Stderr, "ingestor: warning: %s\n", why)
+			return catalog.Inspect(cmd.Context(), s.Catalog, func(c *catalog.Catalog) error { return d.examine(cmd.Context(), c, false) })
+		}
 		schema, older, unread := catalog.Older(cmd.Context(), s.Catalog)
 		if unread == nil && older && !repair && s.Database == "" {
-			fmt.Fprintf(a.Stderr, "ingestor: warning: the catalog %s has the older schema %d, so its search index is not compared with the videos\n"+
-				"To bring it up to date, after a copy is kept beside it: ingestor run, or ingestor serve\n", s.Catalog, schema)
-			err = catalog.Inspect(cmd.Context(), s.Catalog, func(c *catalog.Catalog) error { return d.examine(cmd.Context(), c, false) })
+			err = asItIs(fmt.Sprintf("the catalog %s has the older schema %d, so its search index is not compared with the videos\n"+
+				"To bring it up to date, after a copy is kept beside it: ingestor run, or ingestor serve", s.Catalog, schema))
 		} else {
 			err = a.WithCatalog(cmd, func(ctx context.Context, c session.AnyCatalog) error { return d.examine(ctx, c, repair) })
+			if !repair && s.Database == "" && (sqlitefile.Unwritable(err) || sqlitefile.Busy(err) || sqlitefile.Full(err)) {
+				err = asItIs(fmt.Sprintf("the catalog cannot be written, so its search index is not compared with the videos: %v", err))
+			}
 		}
 		if err != nil {
 			return err

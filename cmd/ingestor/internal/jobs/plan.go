@@ -279,7 +279,7 @@ func since(ctx context.Context, a *session.Session, s *settings.Settings, o *pla
 	var absent *absentError
 	switch {
 	case errors.As(err, &absent):
-		note("nothing is taken to be spent so far: %s", err)
+		note("%s", strings.TrimSpace(fmt.Sprintf("nothing is taken to be spent so far: %s\n%s", err, session.Service(s))))
 	case errors.Is(err, quota.ErrStaleBook):
 		return nil, err
 	case err != nil:

@@ -140,7 +140,7 @@ func ledgerFile(a *session.Session, cmd *cobra.Command, doing, instead string) (
 	}
 	switch at.Scheme {
 	case "sqlite":
-		return s, at.File, nil
+		return s, at.File, session.Beside(s, at)
 	case "memory":
 		return nil, "", console.Usage("%s: a ledger in memory ends with its process", doing)
 	}

@@ -51,7 +51,11 @@ func showQuota(ctx context.Context, a *session.Session, l *quota.Ledger) error {
 	if err != nil { // the pools are known all the same
 		fmt.Fprintf(a.Stderr, "ingestor: warning: it is not known whether the next run can start: %v\nTo see why: ingestor check%s\n", err, a.Loaded.Typed())
 	}
-	return printQuota(a, open.Shown(a.Loaded.Ledger), is)
+	whose := open.Shown(a.Loaded.Ledger)
+	if service := session.Service(a.Loaded); service != "" {
+		whose += "\n" + service
+	}
+	return printQuota(a, whose, is)
 }
 
 // printQuota shows the pools that are known. It fails if the ledger has forgotten others.

@@ -49,6 +49,9 @@ func UnitsOf(calls []quota.Entry) (all []quota.EntryCharge) {
 func (a *Session) OpenLedger(ctx context.Context, s *settings.Settings, done *console.Closers) (*quota.Ledger, error) {
 	at, err := open.Parse(s.Ledger)
 	if err == nil && at.Scheme == "sqlite" {
+		if err := Beside(s, at); err != nil {
+			return nil, err
+		}
 		err = s.MakeState(at.File)
 	}
 	if err != nil {
@@ -67,8 +70,8 @@ func (a *Session) OpenLedger(ctx context.Context, s *settings.Settings, done *co
 // OpenBoth opens the ledger and the catalog. If a disk lacks room to change an older schema, it changes neither: an older
 // program could not use the one that was changed.
 func (a *Session) OpenBoth(ctx context.Context, s *settings.Settings, done *console.Closers) (*quota.Ledger, AnyCatalog, error) {
-	if err := sqlitefile.Fits(olderFiles(ctx, s)...); err != nil {
-		return nil, nil, unopened(err, console.ExitFailed)
+	if err := changeable(ctx, s); err != nil {
+		return nil, nil, err
 	}
 	l, err := a.OpenLedger(ctx, s, done)
 	if err != nil {
@@ -76,6 +79,15 @@ func (a *Session) OpenBoth(ctx context.Context, s *settings.Settings, done *cons
 	}
 	c, err := a.OpenCatalog(ctx, s, done)
 	return l, c, err
+}
+
+// changeable returns why the files with an older schema cannot be changed, or nil.
+func changeable(ctx context.Context, s *settings.Settings) error {
+	err := sqlitefile.Fits(olderFiles(ctx, s)...)
+	if sqlitefile.ReadOnly(err) {
+		return unopened(err, console.ExitDown)
+	}
+	return unopened(err, console.ExitFailed)
 }
 
 // olderFiles returns the files whose schema is older. The ledger is among them with its journal.
@@ -115,15 +127,15 @@ func (i *Instead) warn(a *Session, err error) {
 }
 
 // ReadLedger opens the ledger for a command that only reads. It makes no ledger, and changes no
-// schema. If there is no file, an empty ledger in memory is read. If the file has an older schema, or
-// cannot be written, a copy of it is.
+// schema. If there is no file, an empty ledger in memory is read. If the file has an older schema, is
+// busy, or cannot be written, a copy of it is.
 func (a *Session) ReadLedger(ctx context.Context, s *settings.Settings, done *console.Closers) (*quota.Ledger, *Instead, error) {
 	at, err := open.Parse(s.Ledger)
 	if err != nil || at.Scheme != "sqlite" || lost(at) {
 		l, err := a.OpenLedger(ctx, s, done)
 		return l, nil, err
 	}
-	instead, err := a.instead("ledger", at.File, func() (int64, bool, error) { return at.Older(ctx) }, func() error {
+	instead, err := a.instead(ctx, s, "ledger", at.File, func() (int64, bool, error) { return at.Older(ctx) }, func() error {
 		_, err := a.OpenLedger(ctx, s, done)
 		return err
 	})
@@ -136,7 +148,11 @@ func (a *Session) ReadLedger(ctx context.Context, s *settings.Settings, done *co
 	var store quota.Store
 	if errors.Is(instead.Fault, fs.ErrNotExist) {
 		instead.Fault = nil
-		instead.Why += ", and assumes that nothing was spent today\nIf that is wrong: ingestor quota adjust POOL UNITS --reason TEXT" + s.LedgerFlag()
+		if service := Service(s); service != "" {
+			instead.Why = "there is no ledger at " + at.File + ", so an empty one is shown\n" + service
+		} else {
+			instead.Why += ", and assumes that nothing was spent today\nIf that is wrong: ingestor quota adjust POOL UNITS --reason TEXT" + s.LedgerFlag()
+		}
 		store, _, err = open.Store(ctx, "memory:", a.Clock)
 	} else {
 		store, err = CopyOfLedger(ctx, at.File, a.Clock, done)
@@ -177,13 +193,13 @@ func CopyOfLedger(ctx context.Context, path string, clock quota.Clock, done *con
 }
 
 // ReadCatalog opens the catalog for a command that only reads. It changes no schema of a file. If
-// the file has an older one, or cannot be written, it opens a copy.
+// the file has an older one, is busy, or cannot be written, it opens a copy.
 func (a *Session) ReadCatalog(ctx context.Context, s *settings.Settings, done *console.Closers) (c AnyCatalog, _ *Instead, err error) {
 	if s.Database != "" {
 		c, err := a.OpenCatalog(ctx, s, done)
 		return c, nil, err
 	}
-	instead, err := a.instead("catalog", s.Catalog, func() (int64, bool, error) { return catalog.Older(ctx, s.Catalog) }, func() (err error) {
+	instead, err := a.instead(ctx, s, "catalog", s.Catalog, func() (int64, bool, error) { return catalog.Older(ctx, s.Catalog) }, func() (err error) {
 		c, err = a.OpenCatalog(ctx, s, done)
 		return err
 	})
@@ -205,9 +221,12 @@ func (a *Session) ReadCatalog(ctx context.Context, s *settings.Settings, done *c
 	return file, instead, nil
 }
 
-// instead opens a file, unless it is missing, or has an older schema. It returns why another one
+// heldFor is how long a command that only reads waits for those who write.
+const heldFor = 300 * time.Millisecond
+
+// instead opens a file, unless it is missing, has an older schema, or is busy. It returns why another one
 // has to be read in its place, or nil. The fault of a missing file is fs.ErrNotExist.
-func (a *Session) instead(what, path string, older func() (int64, bool, error), opening func() error) (*Instead, error) {
+func (a *Session) instead(ctx context.Context, s *settings.Settings, what, path string, older func() (int64, bool, error), opening func() error) (*Instead, error) {
 	if a.denied == nil {
 		a.denied = map[string]error{}
 	}
@@ -220,7 +239,16 @@ func (a *Session) instead(what, path string, older func() (int64, bool, error), 
 	case sqlitefile.Busy(err):
 		return nil, unopened(fmt.Errorf("read %s: %w", path, err), console.ExitDown)
 	case err == nil && is: // other errors say more when it is opened
-		return &Instead{Why: OlderSchema(what, path, schema)}, nil
+		i := &Instead{Why: OlderSchema(what, path, schema), Fault: changeable(ctx, s)}
+		if a.denied[what] = i.Fault; i.Fault != nil {
+			i.Why += "\nThat is refused now: " + i.Fault.Error()
+		}
+		return i, nil
+	}
+	if !a.Tests {
+		if held := sqlitefile.Held(ctx, path, heldFor); held != nil {
+			return &Instead{Why: fmt.Sprintf("the %s cannot be written now, so this is read from a copy: %v", what, held)}, nil
+		}
 	}
 	err = opening()
 	if !sqlitefile.Unwritable(err) {
@@ -255,6 +283,15 @@ func copied(ctx context.Context, what, path string, done *console.Closers) (stri
 		return "", fmt.Errorf("copy the %s %s: %w", what, path, err)
 	}
 	return to, nil
+}
+
+// noCatalog is [settings.Settings.NoCatalog] for a user who may look for that of the service.
+func noCatalog(s *settings.Settings) error {
+	err := s.NoCatalog()
+	if service := Service(s); err != nil && service != "" {
+		return fmt.Errorf("there is no catalog at %s\n%s", s.Catalog, service)
+	}
+	return err
 }
 
 // AnyCatalog is a catalog: a file, or tables of PostgreSQL.

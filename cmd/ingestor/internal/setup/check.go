@@ -106,6 +106,7 @@ func (f *findings) fault(what string, err error) {
 
 func check(a *session.Session, cmd *cobra.Command, call bool) (err error) {
 	ctx := cmd.Context()
+	a.Tests = true
 	f := &findings{codes: map[int]bool{console.ExitDone: true}}
 	var done console.Closers
 	defer func() { err = errors.Join(err, done.Close()) }()

@@ -144,10 +144,22 @@ func (s *State) unstarted() bool {
 	return len(s.Daemons) == 0 && s.Unseen == nil && (s.Fleet == nil || len(s.Fleet.Daemons) == 0) && !s.ranSince(time.Time{})
 }
 
+// alive reports whether a daemon was, a moment ago.
+func (s *State) alive(b Beat) bool { return !b.Ended && s.Now.Sub(b.At).Abs() <= silent }
+
+// anyAlive reports whether a daemon of the catalog or of the fleet is alive.
+func (s *State) anyAlive() bool {
+	if s.Fleet != nil {
+		n, _, _ := s.Fleet.Alive()
+		return n > 0
+	}
+	return slices.ContainsFunc(s.Daemons, s.alive)
+}
+
 // stuck returns what a daemon that is alive noted of the ledger: that it cannot be written.
 func (s *State) stuck() error {
 	for _, b := range s.Daemons {
-		if b.Stuck != "" && !b.Ended && s.Now.Sub(b.At).Abs() <= silent {
+		if b.Stuck != "" && s.alive(b) {
 			return &stuckError{b.Stuck, b.Shut}
 		}
 	}

@@ -313,9 +313,15 @@ func (a *attempt) make(ctx context.Context, r *Reader, at time.Time, of any, try
 }
 
 // Believe adds why a command that only reads was given a copy: the ledger or the catalog cannot be written. That the
-// command lacks a right says nothing of a daemon that is alive.
+// command lacks a right says nothing of a daemon that is alive, and neither does a disk that is mounted for reading only
+// here, nor one without room for what a newer program than the daemon does first.
 func (s *State) Believe(ledger, catalog error) {
-	holds := func(err error) bool { return err != nil && (sqlitefile.Ailing(err) || s.Gone() != nil) }
+	holds := func(err error) bool {
+		if sqlitefile.ReadOnly(err) || errors.Is(err, sqlitefile.ErrNoRoom) {
+			return !s.anyAlive()
+		}
+		return err != nil && (sqlitefile.Ailing(err) || s.Gone() != nil)
+	}
 	if holds(ledger) {
 		s.Stuck = ledger
 	}

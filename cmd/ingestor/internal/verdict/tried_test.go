@@ -115,25 +115,37 @@ func TestAJobWithoutCallsRunsWhileItsPoolIsBlocked(t *testing.T) {
 	}
 }
 
-// TestACommandThatOnlyReadsSaysThatTheDiskIsFull: it reads a copy, and so cannot try to write. That it lacks a right
-// says nothing of a daemon that is alive.
+// TestACommandThatOnlyReadsSaysThatTheDiskIsFull: it reads a copy, and so cannot try to write. That it lacks a right, or
+// a disk for writing, says nothing of a daemon that is alive.
 func TestACommandThatOnlyReadsSaysThatTheDiskIsFull(t *testing.T) {
-	denied := fs.ErrPermission
+	denied, never := fs.ErrPermission, time.Duration(-1)
 	for name, c := range map[string]struct {
 		silent time.Duration // since the last beat
 		fault  error
 		word   string
 	}{
-		"full":                             {0, sqlitefile.ErrNoRoom, "Stopped"},
-		"denied, and a daemon is alive":    {10 * time.Second, denied, "Available"},
-		"denied, and the daemon is silent": {time.Minute, denied, "Stopped"},
-		"nothing":                          {0, nil, "Available"},
+		"full":                                {0, syscall.ENOSPC, "Stopped"},
+		"denied, and a daemon is alive":       {10 * time.Second, denied, "Available"},
+		"denied, and the daemon is silent":    {time.Minute, denied, "Stopped"},
+		"denied, and there is no daemon":      {never, denied, "Not started"},
+		"read-only, and a daemon is alive":    {10 * time.Second, syscall.EROFS, "Available"}, // it may have mounted the disk for writing
+		"read-only, and the daemon is silent": {time.Minute, syscall.EROFS, "Stopped"},
+		"read-only, and there is no daemon":   {never, syscall.EROFS, "Stopped"},
+		"no room for a copy, and a daemon":    {10 * time.Second, sqlitefile.ErrNoRoom, "Available"}, // it is older than this program
+		"no room for a copy, and no daemon":   {never, sqlitefile.ErrNoRoom, "Stopped"},
+		"nothing":                             {0, nil, "Available"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := state(t)
-			s.Daemons = []Beat{{Host: "a", At: s.Now.Add(-c.silent)}}
+			if c.silent != never {
+				s.Daemons = []Beat{{Host: "a", At: s.Now.Add(-c.silent)}}
+			}
 			s.Believe(c.fault, c.fault)
-			if v := s.Verdict(); v.Word != c.word {
+			v := s.Verdict()
+			if v.Word != c.word {
+				t.Error(v.Said())
+			}
+			if c.fault == syscall.EROFS && v.Word == "Stopped" && !strings.Contains(v.Said().String(), "Its disk is mounted for reading only") {
 				t.Error(v.Said())
 			}
 		})

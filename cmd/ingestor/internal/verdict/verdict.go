@@ -328,6 +328,9 @@ func (s *State) remedy() Sentence {
 
 // whyNot says what may keep files from being written, if that is known.
 func (s *State) whyNot() string {
+	if sqlitefile.ReadOnly(s.Stuck) || sqlitefile.ReadOnly(s.Unkept) {
+		return ". Its disk is mounted for reading only"
+	}
 	if len(s.Disks) > 0 {
 		return ". " + s.Disks[0].String()
 	}
