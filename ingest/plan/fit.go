@@ -27,15 +27,18 @@ type Remedy struct {
 	Schedules map[string]string `json:"schedules"`
 }
 
-// trialDays is how far a trial goes. A schedule repeats after a week.
+// trialDays is how far a trial goes, unless work is first deferred later. A schedule repeats after a week.
 const trialDays = 7
 
 // errDeferred ends a trial.
 var errDeferred = errors.New("work is deferred")
 
 // remedy finds the schedule. Jobs that never fit are left out, so that they do not hide what the
-// others need.
+// others need. It changes how far the scenario goes.
 func (s *scenario) remedy(ctx context.Context, costs *quota.Book, p *Plan) (*Remedy, error) {
+	if s.until = midnight(s.from, s.zone, trialDays); !p.First.At.Before(s.until) {
+		s.until = midnight(p.First.At, s.zone, 1)
+	}
 	found, err := s.slowDown(ctx, costs, p)
 	if err != nil || found.Fits {
 		return found, err
@@ -119,7 +122,6 @@ func (s *scenario) try(ctx context.Context, costs *quota.Book, schedules map[str
 		_, is := s.config.Jobs[name]
 		return !is
 	})
-	trial.until = midnight(s.from, s.zone, trialDays)
 	trial.config, trial.options, trial.progress, trial.refused = &config, &options, func(time.Time) {}, func() {}
 	var found *Deferral
 	trial.deferred = func(d *Deferral, end func(error)) {

@@ -79,3 +79,18 @@ func TestRemedy(t *testing.T) {
 		})
 	}
 }
+
+// A job that is due after more than a week is tried until then.
+func TestRemedyOfAMonthlyJob(t *testing.T) {
+	config := &ingest.Config{Jobs: map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "0 8-20 29 * *", Regions: []string{"US", "GB"}, Pages: 4}}}
+	if faults := config.Prepare(); len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	p, err := plan.Make(t.Context(), config, bookOf(t, 60), &plan.Options{From: noon, Days: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := p.Remedy; p.Fits || r == nil || !r.Fits || r.Schedules["charts"] != "0 8-20/2 29 * *" {
+		t.Errorf("it fits: %v, and the remedy is %+v", p.Fits, r)
+	}
+}
