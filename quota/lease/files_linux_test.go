@@ -92,7 +92,7 @@ func TestRootGivesNoOldFileAway(t *testing.T) {
 }
 
 func TestALockOfAnotherUserNamesTheCommand(t *testing.T) {
-	for name, make := range map[string]func(dir string) error{
+	for name, spoil := range map[string]func(dir string) error{
 		"a file": func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, "job.lock"), nil, 0o600)
 		},
@@ -106,7 +106,7 @@ func TestALockOfAnotherUserNamesTheCommand(t *testing.T) {
 			if err := os.Chown(dir, nobody, nobody); err != nil {
 				t.Fatal(err)
 			}
-			if err := make(dir); err != nil {
+			if err := spoil(dir); err != nil {
 				t.Fatal(err)
 			}
 			want := fmt.Sprintf("permission denied\nAs root, give it to the user of the folder: chown -R %d:%[1]d %s", nobody, dir)

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -25,8 +26,7 @@ func TestTheJournalHasLinesOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer shown.Close()
-	defer terminal.Close()
+	defer func() { _ = errors.Join(shown.Close(), terminal.Close()) }()
 	a.Stdout = terminal
 	if err := tellRun(a, r); err != nil || log.Len() > 0 {
 		t.Errorf("on a terminal it logged %q: %v", &log, err)
