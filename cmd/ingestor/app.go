@@ -1,10 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"reflect"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/jobs"
@@ -38,6 +42,10 @@ func root(a *session.Session) *cobra.Command {
 	cmd.SetErr(a.Stderr)
 	cmd.SetIn(a.Stdin)
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if value, is := errors.AsType[*pflag.InvalidValueError](err); is && value.GetFlag().Value.Type() == "duration" {
+			_, ours := settings.FromText(reflect.TypeFor[time.Duration](), value.GetValue())
+			err = fmt.Errorf("--%s: %w", value.GetFlag().Name, ours)
+		}
 		return console.Usage("%w\nFor help: %s --help", err, cmd.CommandPath())
 	})
 	f := cmd.PersistentFlags()

@@ -6,7 +6,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -43,12 +42,14 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a := &session.Session{Stdin: stdin, Stdout: stdout, Stderr: stderr, Abort: abort}
 	cmd := root(a)
 	cmd.SetArgs(ledger.Negatives(args))
-	err := console.OrStopped(gently, console.ExitDeferred, cmd.ExecuteContext(gently))
+	called, err := cmd.ExecuteContextC(gently)
+	err = console.OrStopped(gently, console.ExitDeferred, err)
 	if err != nil && err.Error() != "" {
-		fmt.Fprintf(stderr, "ingestor: %s\n", err)
-		if errors.Is(err, quota.ErrOutage) && !strings.Contains(err.Error(), "\n") {
-			fmt.Fprintln(stderr, "To see what answers and what does not: ingestor check")
+		text := err.Error()
+		if errors.Is(err, quota.ErrOutage) && !strings.Contains(text, "\n") {
+			text += "\nTo see what answers and what does not: ingestor check"
 		}
+		a.Fail(called, text)
 	}
 	return console.ExitCode(err)
 }

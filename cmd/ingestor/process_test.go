@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -532,10 +533,27 @@ func TestASignalLetsThePageFinish(t *testing.T) {
 	}
 }
 
+// TestSandbox: it counts what it grants, refuses and breaks on purpose.
 func TestSandbox(t *testing.T) {
+	for name, tt := range map[string]struct {
+		args         []string
+		counts, says string
+	}{
+		"a quota":   {[]string{"--quota", "3"}, `"calls":3,"units":3,"refused":1,"failed":0,"bad_key":0}`, `CALLS  UNITS  REFUSED\n.* videos.list      3      3        1\n`},
+		"faults":    {[]string{"--fail", "100%"}, `"calls":4,"units":4,"refused":0,"failed":4,"bad_key":0}`, `REFUSED  FAILED\n.* videos.list      4      4        0       4\n`},
+		"a limit":   {[]string{"--hidden-limit", "3/1h"}, `"calls":3,"units":3,"refused":0,"failed":1,"bad_key":0}`, `REFUSED  FAILED\n.* videos.list      3      3        0       1\n`},
+		"a bad key": {[]string{"--reject-key"}, `"calls":0,"units":0,"refused":0,"failed":0,"bad_key":4}`, `REFUSED  BAD KEY\n.* videos.list      0      0        0        4\n`},
+	} {
+		t.Run(name, func(t *testing.T) { sandbox(t, tt.args, tt.counts, tt.says) })
+	}
+}
+
+// sandbox makes four calls, and checks what the sandbox says of them.
+func sandbox(t *testing.T, args []string, counted, says string) {
+	t.Helper()
 	f := newFolder(t, 1000, "")
 	ready := make(chan string)
-	cmd := f.program(t.Context(), "sandbox", "--quota", "3", "--listen", "127.0.0.1:0")
+	cmd := f.program(t.Context(), append([]string{"sandbox", "--listen", "127.0.0.1:0"}, args...)...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -558,13 +576,13 @@ func TestSandbox(t *testing.T) {
 	for range 4 {
 		get(t, url+"/youtube/v3/videos?part=id&chart=mostPopular&regionCode=US&key=any")
 	}
-	if counts := get(t, url+"/__counts"); !strings.Contains(counts, `"units":3,"refused":1`) {
+	if counts := get(t, url+"/__counts"); !strings.Contains(counts, counted) {
 		t.Errorf("it counted %s", counts)
 	}
 	f.signal(cmd)
 	for range ready { // until its output ends
 	}
-	if err := cmd.Wait(); err != nil || !strings.Contains(rest.String(), "videos.list      3      3        1") {
+	if err := cmd.Wait(); err != nil || !regexp.MustCompile(says).MatchString(rest.String()) {
 		t.Errorf("%v\n%s", err, &rest)
 	}
 }

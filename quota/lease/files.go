@@ -4,15 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
 
+	"github.com/headroom-quota/headroom/internal/shell"
 	"github.com/headroom-quota/headroom/quota"
 )
 
 // Files locks by files in a directory, one for each name: for processes of one
-// machine. The directory is made if it is missing. The operating system releases the
+// machine. The directory is made if it is missing. What root makes belongs to the owner
+// of the folder around it, where systems have owners. The operating system releases the
 // lock of a process that dies. The files stay, because two processes could hold a lock
 // whose file was deleted.
 type Files string
@@ -21,13 +24,21 @@ func (dir Files) Lock(_ context.Context, name string) (Lock, error) {
 	if dir == "" {
 		return nil, quota.BadInput("lock %s: say in which folder", name)
 	}
+	if os.Mkdir(string(dir), 0o700) == nil {
+		inherit(string(dir), os.Lchown)
+	}
 	if err := os.MkdirAll(string(dir), 0o700); err != nil {
 		return nil, fmt.Errorf("lock the job: %w", err)
 	}
 	path := filepath.Join(string(dir), url.QueryEscape(name)+".lock")
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		inherit(path, func(_ string, uid, gid int) error { return f.Chown(uid, gid) })
+	} else if errors.Is(err, fs.ErrExist) {
+		f, err = os.OpenFile(path, os.O_RDWR, 0)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("lock the job: %w", err)
+		return nil, fmt.Errorf("lock the job: %w%s", err, remedy(path, err))
 	}
 	if err := lockFile(f); err != nil {
 		held := holder(f)
@@ -41,6 +52,28 @@ func (dir Files) Lock(_ context.Context, name string) (Lock, error) {
 		return nil, errors.Join(fmt.Errorf("lock the job: %w", err), f.Close())
 	}
 	return &fileLock{f}, nil
+}
+
+// inherit gives a new file or folder of root to the owner of its folder, as SQLite does, so that a
+// service can use what root made beside its ledger. It is best effort.
+func inherit(path string, chown func(path string, uid, gid int) error) {
+	if uid, gid, known := owner(filepath.Dir(path)); known && os.Geteuid() == 0 {
+		_ = chown(path, uid, gid)
+	}
+}
+
+// remedy returns what to type if a lock may not be opened, because it or its folder has another owner
+// than what is around it.
+func remedy(path string, err error) string {
+	dir := filepath.Dir(path)
+	for _, path := range []string{path, dir} {
+		is, _, known := owner(path)
+		uid, gid, _ := owner(filepath.Dir(path))
+		if known && is != uid && errors.Is(err, fs.ErrPermission) {
+			return fmt.Sprintf("\nAs root, give it to the user of the folder: chown -R %d:%d %s", uid, gid, shell.Quote(dir))
+		}
+	}
+	return ""
 }
 
 // holder reads who has the lock.

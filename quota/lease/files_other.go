@@ -14,3 +14,5 @@ var errLocked = errors.New("the file is locked")
 func lockFile(*os.File) error { return nil }
 
 func unlockFile(*os.File) error { return nil }
+
+func owner(string) (uid, gid int, known bool) { return 0, 0, false }

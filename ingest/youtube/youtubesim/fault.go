@@ -115,6 +115,9 @@ func suffers(within []Fault, e Effect, id string) bool {
 	return false
 }
 
+// breaks reports whether the client does not get the answer of the method. A late answer is one.
+func (f *Fault) breaks() bool { return f != nil && (f.Do != Stall || f.Delay == 0) }
+
 // broken answers instead of the method. It returns false if the method still answers, late
 // or by half.
 func (f *Fault) broken(w http.ResponseWriter, r *http.Request, who refused, pretty bool) bool {

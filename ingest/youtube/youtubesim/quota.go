@@ -54,6 +54,8 @@ type Count struct {
 	Calls   int64  `json:"calls"`   // charged calls, with invalid ones
 	Units   int64  `json:"units"`   // cost of these calls
 	Refused int64  `json:"refused"` // calls refused for quota, which cost nothing
+	Failed  int64  `json:"failed"`  // calls that a [Fault] broke or refused, also charged ones
+	BadKey  int64  `json:"bad_key"` // calls with a bad key or none, which cost nothing
 }
 
 // Counts is a list of counts, sorted by day, project, pool and method.
@@ -90,6 +92,8 @@ func (c Counts) Total() Count {
 		t.Calls += n.Calls
 		t.Units += n.Units
 		t.Refused += n.Refused
+		t.Failed += n.Failed
+		t.BadKey += n.BadKey
 	}
 	return t
 }
@@ -142,26 +146,34 @@ func (a *accounts) limit(project string, pool Pool) int64 {
 }
 
 // charge takes the units of a call, or counts a refusal.
-func (a *accounts) charge(now time.Time, project string, pool Pool, method string, units int64) bool {
+func (a *accounts) charge(now time.Time, project string, pool Pool, method string, units int64) (granted bool) {
+	a.count(now, project, pool, method, func(c *Count) {
+		used := usedKey{a.day, project, pool}
+		if granted = a.used[used]+units <= a.limit(project, pool); !granted {
+			c.Refused++
+			return
+		}
+		a.used[used] += units
+		c.Calls++
+		c.Units += units
+	})
+	return granted
+}
+
+// count changes the count of a method today.
+func (a *accounts) count(now time.Time, project string, pool Pool, method string, change func(*Count)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if now.Before(a.begins) || !now.Before(a.ends) {
 		a.day, a.begins, a.ends = dayOf(now)
 	}
-	used := usedKey{a.day, project, pool}
-	count := a.counts[countKey{used, method}]
+	key := countKey{usedKey{a.day, project, pool}, method}
+	count := a.counts[key]
 	if count == nil {
 		count = &Count{Day: a.day, Project: project, Pool: pool, Method: method}
-		a.counts[countKey{used, method}] = count
+		a.counts[key] = count
 	}
-	if a.used[used]+units > a.limit(project, pool) {
-		count.Refused++
-		return false
-	}
-	a.used[used] += units
-	count.Calls++
-	count.Units += units
-	return true
+	change(count)
 }
 
 func (a *accounts) all() Counts {

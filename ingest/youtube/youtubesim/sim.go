@@ -72,7 +72,7 @@ func New(o *Options) *Sim {
 	return s
 }
 
-// Counts returns the charged and refused calls so far.
+// Counts returns the charged, refused and broken calls so far.
 func (s *Sim) Counts() Counts { return s.accounts.all() }
 
 // Inject adds faults to the active ones.
@@ -95,19 +95,23 @@ func (s *Sim) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	who, refusal := s.caller(r, query)
 	who.method, who.now = m, now
+	var units int64
+	who.pool, units = s.generation.price(m)
 	if refusal != "" {
+		s.accounts.count(now, who.project, who.pool, m.name, func(c *Count) { c.BadKey++ })
 		who.failure(refusal).write(w, pretty)
 		return
 	}
 	instead, within := s.faults.matching(r, m.name, query.Get("regionCode"), who.project)
 
-	var units int64
-	who.pool, units = s.generation.price(m)
 	who.limit = s.accounts.limit(who.project, who.pool)
 	free := instead != nil && (instead.Free || instead.Do == Refuse)
 	if !free && !s.accounts.charge(now, who.project, who.pool, m.name, units) {
 		who.failure(s.refusal(who.pool)).write(w, pretty)
 		return
+	}
+	if instead.breaks() {
+		s.accounts.count(now, who.project, who.pool, m.name, func(c *Count) { c.Failed++ })
 	}
 	if instead != nil && instead.broken(w, r, who, pretty) {
 		return

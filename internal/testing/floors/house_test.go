@@ -85,7 +85,7 @@ var tenants = map[string][]string{
 	"quota":           {module + "/quota/book", module + "/quota/fair", module + "/quota/pace", module + "/quota/window", module + "/internal/stretch", module + "/internal/strictyaml", "github.com/goccy/go-yaml"},
 	// A program with just a ledger in memory stays small: no client of Redis, no SQLite.
 	"quota/memstore": {module, "github.com/goccy/go-yaml"},
-	"quota/lease":    {module + "/quota", module + "/internal/stretch", module + "/internal/strictyaml", "github.com/goccy/go-yaml", "golang.org/x/sys/unix"},
+	"quota/lease":    {module + "/quota", module + "/internal/shell", module + "/internal/stretch", module + "/internal/strictyaml", "github.com/goccy/go-yaml", "golang.org/x/sys/unix"},
 }
 
 // stores are what quota/open chooses from. No other package imports all of them.

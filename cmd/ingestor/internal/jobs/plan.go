@@ -18,6 +18,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
+	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/ingest/plan"
 	"github.com/headroom-quota/headroom/quota"
@@ -71,7 +72,8 @@ func makePlan(a *session.Session, cmd *cobra.Command, f *planFlags) error {
 		return err
 	}
 	p.Notes = append(notes, p.Notes...)
-	if err := a.Print(p, func(s *console.Sheet) { writePlan(s, p) }); err != nil {
+	programs := slices.ContainsFunc(s.List(), func(j *ingest.Job) bool { return j.Kind.Runs() })
+	if err := a.Print(p, func(s *console.Sheet) { writePlan(s, p, programs) }); err != nil {
 		return err
 	}
 	for _, note := range p.Notes {
@@ -123,10 +125,10 @@ func tellDays(a *session.Session, o *plan.Options) (end func()) {
 	return func() { fmt.Fprint(a.Stderr, clear) }
 }
 
-func writePlan(s *console.Sheet, p *plan.Plan) {
+func writePlan(s *console.Sheet, p *plan.Plan, programs bool) {
 	s.Line("%s", s.In(console.Faint, fmt.Sprintf("%s to %s, %d runs, %s calls", console.Stamp(p.From), console.Stamp(p.Until), p.Runs, view.Number(p.Calls))))
 	poolDays(s, p)
-	whether(s, p)
+	whether(s, p, programs)
 	deferredTable(s, p)
 	staleTable(s, p)
 	comparedTable(s, p)
@@ -169,7 +171,7 @@ func numberOrBlank(n int64) string {
 	return view.Number(n)
 }
 
-func whether(s *console.Sheet, p *plan.Plan) {
+func whether(s *console.Sheet, p *plan.Plan, programs bool) {
 	switch f := p.First; {
 	case p.Impossible != "": // the error of the command says so
 	case f == nil:
@@ -177,23 +179,34 @@ func whether(s *console.Sheet, p *plan.Plan) {
 	default:
 		s.Line("\n%s", s.In(console.Bad, fmt.Sprintf("It does not fit. First, at %s, %s of %s is deferred until %s: %s.",
 			console.Stamp(f.At), console.Plain(f.Work), f.Job, console.Stamp(f.Until), f.Why())))
-		remedy(s, p.Remedy)
+		remedy(s, p.Remedy, programs)
 	}
 }
 
 // remedy says which schedule would fit.
-func remedy(s *console.Sheet, r *plan.Remedy) {
+func remedy(s *console.Sheet, r *plan.Remedy, programs bool) {
+	if r == nil {
+		return
+	}
+	who, only := "It", ""
+	if never := strings.Join(r.Never, ", "); never != "" {
+		who, only = "Without "+never+", the others", " for "+never
+	}
+	if !r.Fits {
+		less := "fetch fewer regions, queries or pages"
+		if programs {
+			less += ", or lower the max_units of programs"
+		}
+		s.Line("No schedule was found that fits%s: %s.", only, less)
+	}
 	switch {
-	case r == nil:
-	case !r.Fits:
-		s.Line("No schedule was found that fits: fetch fewer regions, queries or pages, or lower the max_units of programs.")
-	case len(r.Schedules) == 0:
-		s.Line("It fits once the units that were spent before have come back.")
-	default:
-		s.Line("It would fit with these schedules:")
+	case len(r.Schedules) > 0:
+		s.Line("%s would fit with these schedules:", who)
 		for _, name := range slices.Sorted(maps.Keys(r.Schedules)) {
 			s.Line("  %s: schedule: %q", name, r.Schedules[name])
 		}
+	case r.Fits:
+		s.Line("It fits once the units that were spent before have come back.")
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"os"
 	"slices"
 	"time"
 
@@ -120,13 +119,13 @@ type RunList struct {
 }
 
 // tellRun writes the result of a run of the daemon. In JSON each run has a line of its own,
-// for programs that read along. Under systemd it is a line of the log, because a table would stand
-// among the lines of the journal.
+// for programs that read along. A table is for a terminal. Elsewhere the result is a line of the log,
+// because systemd and containers put both outputs into one stream.
 func tellRun(a *session.Session, r *RunView) error {
 	switch {
 	case a.Output == "json":
 		return json.NewEncoder(a.Stdout).Encode(RunList{[]*RunView{r}})
-	case os.Getenv("JOURNAL_STREAM") != "":
+	case !console.IsTerminal(a.Stdout):
 		r.log(a.Log)
 		return nil
 	}

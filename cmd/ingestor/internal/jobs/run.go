@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -192,6 +193,7 @@ func runJobs(a *session.Session, cmd *cobra.Command, f *runFlags) (err error) {
 func runDaemon(ctx context.Context, a *session.Session, s *settings.Settings, jobs []*ingest.Job, file metricsFile, done *console.Closers) error {
 	hangups := session.ListenForHangups()
 	defer hangups.Stop()
+	warnKeys(ctx, a, s, jobs)
 	opened, err := openDaemon(ctx, a, s, done)
 	if err != nil {
 		return err
@@ -268,6 +270,23 @@ func runDaemon(ctx context.Context, a *session.Session, s *settings.Settings, jo
 		return other
 	}
 	return nil
+}
+
+// warnKeys warns of keys that jobs need and cannot read. The daemon stays, because a key may come
+// later. Retention needs none of its own: without other jobs there is no data.
+func warnKeys(ctx context.Context, a *session.Session, s *settings.Settings, jobs []*ingest.Job) {
+	need := map[string][]string{} // the jobs, by key
+	for _, j := range jobs {
+		if !j.Kind.Runs() && j.Kind != ingest.Retention {
+			key := settings.KeyOf(j.Account)
+			need[key] = append(need[key], j.Name)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(need)) {
+		if _, err := s.KeySources()[key](ctx); err != nil {
+			a.Log.Warn("jobs fail until there is a key", "key", key, "jobs", need[key], "error", err)
+		}
+	}
 }
 
 // logNextRuns logs when each job runs next. A daemon may log nothing for hours after that.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -82,7 +83,7 @@ type trouble struct {
 // add adds the faults to those of a simulator. The seed decides which calls fail.
 func (t *trouble) add(o *youtubesim.Options) error {
 	share, err := strconv.ParseFloat(strings.TrimSuffix(t.fail, "%"), 64)
-	if err != nil || share < 0 || share > 100 || !strings.HasSuffix(t.fail, "%") {
+	if err != nil || math.IsNaN(share) || share < 0 || share > 100 || !strings.HasSuffix(t.fail, "%") {
 		return console.Usage("--fail: %q is not a share; write one from 0%% to 100%%, such as 5%%", t.fail)
 	}
 	if t.delay < 0 {
@@ -198,14 +199,14 @@ func showCounts(a *session.Session, sim *youtubesim.Sim) error {
 	all := append(youtubesim.Counts{}, sim.Counts()...)
 	return a.Print(all, func(s *console.Sheet) {
 		if len(all) == 0 {
-			s.Line("no call had a known key and a known method")
+			s.Line("no call had a known method")
 			return
 		}
 		var rows [][]string
 		for _, c := range all {
-			rows = append(rows, []string{c.Day, c.Method, view.Number(c.Calls), view.Number(c.Units), view.Number(c.Refused)})
+			rows = append(rows, []string{c.Day, c.Method, view.Number(c.Calls), view.Number(c.Units), view.Number(c.Refused), numberOrBlank(c.Failed), numberOrBlank(c.BadKey)})
 		}
-		s.Table(console.Columns("pacific day", "method", ">calls", ">units", ">refused"), rows)
+		s.Table(console.Columns("pacific day", "method", ">calls", ">units", ">refused", ">failed", ">bad key"), rows)
 	})
 }
 

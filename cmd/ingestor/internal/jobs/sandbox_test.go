@@ -51,7 +51,7 @@ func TestTrouble(t *testing.T) {
 	if took := time.Since(began); took < calls*time.Millisecond {
 		t.Errorf("%d calls took %s", calls, took)
 	}
-	for _, wrong := range []trouble{{fail: "5"}, {fail: "x%"}, {fail: "101%"}, {fail: "-1%"}, {fail: "0%", delay: -1}, {fail: "0%", hidden: "600"}, {fail: "0%", hidden: "0/1m"}, {fail: "0%", hidden: "5/soon"}} {
+	for _, wrong := range []trouble{{fail: "5"}, {fail: "x%"}, {fail: "101%"}, {fail: "-1%"}, {fail: "NaN%"}, {fail: "0%", delay: -1}, {fail: "0%", hidden: "600"}, {fail: "0%", hidden: "0/1m"}, {fail: "0%", hidden: "5/soon"}} {
 		if err := wrong.add(&youtubesim.Options{}); err == nil {
 			t.Errorf("%+v is accepted", wrong)
 		}

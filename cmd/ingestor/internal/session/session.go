@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,10 +61,13 @@ func (a *Session) Settings(flags *pflag.FlagSet) (*settings.Settings, error) {
 		return a.Loaded, nil
 	}
 	s, err := settings.Load(a.ConfigPath, flags)
+	if s != nil { // invalid ones have a log, too
+		a.Log = a.logger(s)
+	}
 	if err != nil {
 		return nil, err
 	}
-	a.Loaded, a.Log = s, a.logger(s)
+	a.Loaded = s
 	redirectStandardLog(a.Log)
 	return s, nil
 }
@@ -169,6 +174,25 @@ func (a *Session) logger(s *settings.Settings) *slog.Logger {
 		return slog.New(slog.NewJSONHandler(&a.Lines, &slog.HandlerOptions{Level: level}))
 	}
 	return slog.New(tint.NewTextHandler(&a.Lines, &tint.Options{Level: level, TimeFormat: "15:04:05", NoColor: !console.Colourful(a.Stderr)}))
+}
+
+// Fail writes the error that ends a command. In the log of a daemon or a server it is a line of
+// JSON as all others, unless the log is text.
+func (a *Session) Fail(cmd *cobra.Command, text string) {
+	if a.Log == nil { // the settings could not be read
+		format := cmd.Flag("log-format")
+		if variable := os.Getenv("INGESTOR_LOG_FORMAT"); !format.Changed && variable != "" {
+			_ = format.Value.Set(variable) // any text will do
+		}
+		a.Log = a.logger(&settings.Settings{LogFormat: format.Value.String()})
+	}
+	once, _ := cmd.Flags().GetBool("once") // only run has the flag
+	serves := !once && slices.Contains([]string{"ingestor run", "ingestor serve", "ingestor proxy"}, cmd.CommandPath())
+	if _, json := a.Log.Handler().(*slog.JSONHandler); json && serves && !console.IsTerminal(a.Stderr) {
+		a.Log.Error(text)
+		return
+	}
+	fmt.Fprintf(a.Stderr, "ingestor: %s\n", text)
 }
 
 // The rules for standard output:

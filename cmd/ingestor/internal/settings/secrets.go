@@ -13,6 +13,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/access"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/internal/pattern"
+	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
 
@@ -36,6 +37,14 @@ func (s *Settings) KeySources() map[string]meter.KeySource {
 		keys[Metered+"@"+name] = func(context.Context) (string, error) { return readKey(account.KeyFile) }
 	}
 	return keys
+}
+
+// KeyOf returns the name of the key of an account, or of the default one if the name is empty.
+func KeyOf(account string) string {
+	if account == "" || account == quota.DefaultAccount {
+		return Metered
+	}
+	return Metered + "@" + account
 }
 
 func readKey(path string) (string, error) {

@@ -344,9 +344,9 @@ func checkKeys(ctx context.Context, f *findings, s *settings.Settings) {
 	}
 	slices.Sort(accounts)
 	for _, account := range slices.Compact(accounts) {
-		name, path, from := settings.Metered, s.KeyFile, "from YOUTUBE_API_KEY"
+		name, path, from := settings.KeyOf(account), s.KeyFile, "from YOUTUBE_API_KEY"
 		if account != quota.DefaultAccount {
-			name, path = settings.Metered+"@"+account, s.Accounts[account].KeyFile
+			path = s.Accounts[account].KeyFile
 		}
 		if account != quota.DefaultAccount || strings.TrimSpace(os.Getenv("YOUTUBE_API_KEY")) == "" {
 			from = "from " + path
