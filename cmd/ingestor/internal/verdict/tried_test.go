@@ -145,7 +145,7 @@ func TestACommandThatOnlyReadsSaysThatTheDiskIsFull(t *testing.T) {
 			if v.Word != c.word {
 				t.Error(v.Said())
 			}
-			if c.fault == syscall.EROFS && v.Word == "Stopped" && !strings.Contains(v.Said().String(), "Its disk is mounted for reading only") {
+			if errors.Is(c.fault, syscall.EROFS) && v.Word == "Stopped" && !strings.Contains(v.Said().String(), "Its disk is mounted for reading only") {
 				t.Error(v.Said())
 			}
 		})
