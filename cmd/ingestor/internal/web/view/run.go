@@ -87,7 +87,7 @@ var runColumns = []column[ShortRun]{
 	{Column{Name: "run", Number: true, Terminal: true}, func(r *ShortRun) any { return id(r.ID) }},
 	{Column{Name: "job", Long: true}, func(r *ShortRun) any { return r.Job }},
 	{Column{Name: "started"}, func(r *ShortRun) any { return r.StartedAt }},
-	{Column{Name: "took", Number: true}, func(r *ShortRun) any {
+	{Column{Name: "took", Number: true, Spare: true}, func(r *ShortRun) any {
 		if r.EndedAt.IsZero() {
 			return nil
 		}
@@ -101,7 +101,7 @@ var runColumns = []column[ShortRun]{
 		return is
 	}},
 	{Column{Name: "pages", Number: true, Spare: true}, func(r *ShortRun) any { return int64(r.sum.Pages) }},
-	{Column{Name: "new", Number: true, Spare: true}, func(r *ShortRun) any { return int64(r.sum.New) }},
+	{Column{Name: "new", Number: true}, func(r *ShortRun) any { return int64(r.sum.New) }},
 	{Column{Name: "updated", Number: true, Spare: true}, func(r *ShortRun) any { return int64(r.sum.Updated) }},
 	{Column{Name: "why", Long: true, Terminal: true}, func(r *ShortRun) any { return reason(r.With(Why(r.RunRecord)), r.ResumeAt) }},
 }

@@ -30,7 +30,7 @@ func runs() []catalog.RunRecord {
 
 func TestRunTable(t *testing.T) {
 	shows(t, view.RunTable(view.ShortRuns(runs(), true)),
-		"(run#) | job~ | started | took# | state | [pages#] | units# | [new#] | [updated#] | (why~)",
+		"(run#) | job~ | started | [took#] | state | [pages#] | units# | new# | [updated#] | (why~)",
 		"1004 | charts | 20:00 |  | good:running | 0 | 0 | 0 | 0 | ",
 		"1003 | charts | 19:00 | 1m0s | good:done | 22 | 33 | 44 | 55 | ",
 		"1002 | news | 18:00 | 0s | bad:failed | 0 | 0 | 0 | 0 | game in US: 503 (and 2 more: `ingestor runs --work` shows them) until 21:00",
@@ -52,7 +52,7 @@ func TestRunsThatWaitShareARow(t *testing.T) {
 		all = append(all, run, other)
 	}
 	shows(t, view.RunTable(view.ShortRuns(all[:7], true)),
-		"(run#) | job~ | started | took# | state | [pages#] | units# | [new#] | [updated#] | (why~)",
+		"(run#) | job~ | started | [took#] | state | [pages#] | units# | new# | [updated#] | (why~)",
 		"9 | charts | 20:00 | 0s | warn:deferred | 0 | 0 | 0 | 0 | not started: refused (3 times since 2026-11-20 18:00 UTC) until 08:00",
 		"8 | news | 20:00 | 0s | warn:deferred | 0 | 0 | 0 | 0 | not started: refused until 20:00",
 		"6 | news | 19:00 | 0s | warn:deferred | 0 | 0 | 0 | 0 | not started: refused until 20:01",
@@ -86,7 +86,7 @@ func TestRunsOfSeveralPools(t *testing.T) {
 	}
 	short := view.ShortRuns(all, true)
 	shows(t, view.RunTable(short),
-		"(run#) | job~ | started | took# | state | [pages#] | searches# | units# | [new#] | [updated#]",
+		"(run#) | job~ | started | [took#] | state | [pages#] | searches# | units# | new# | [updated#]",
 		"1426 | news | 20:00 | 0s | good:done | 0 | 5 | 2 | 0 | 0",
 		"1425 | charts | 20:00 | 0s | warn:deferred | 0 |  |  | 0 | 0",
 	)
