@@ -86,16 +86,17 @@ func (s *Store) direct(ctx context.Context, r *quota.Request) (quota.Verdict, er
 	if err != nil || !leased(r.Charges) {
 		return v, err
 	}
-	if !v.Allowed { // also if it is shut or can never fit: what is said to be used is used
+	held := s.unspent(v.Pool)
+	if !v.Allowed && !v.Impossible {
 		s.giveBack(ctx, of(r.Charges))
-		if s.returned() != before {
+		if !v.Blocked && s.returned() != before {
 			rebased := v.Rebased
 			v, err = s.Whole.Reserve(ctx, *r)
-			v.Rebased = v.Rebased || rebased
+			v.Rebased, held = v.Rebased || rebased, s.unspent(v.Pool)
 		}
 	}
-	if err == nil && v.Allowed {
-		v.Used -= s.unspent(v.Pool)
+	if err == nil && (v.Allowed || v.Blocked || v.Impossible) {
+		v.Used -= held
 		v.Remaining = max(v.Limit-v.Used, 0)
 	}
 	return v, err

@@ -153,7 +153,11 @@ func (r *receipts) expire(now window.Instant) {
 		if b.newest.Sub(now) > year {
 			b.newest = now
 		}
-		if len(b.receipts) == 0 || r.clock.Proven.Sub(b.newest) <= quota.ReceiptLife {
+		at := r.clock.Proven
+		if r.clock.Leapt != 0 && b.began >= r.clock.Leapt {
+			at = now // all of it came after the leap
+		}
+		if len(b.receipts) == 0 || at.Sub(b.newest) <= quota.ReceiptLife {
 			return false
 		}
 		r.used -= b.bytes()

@@ -176,7 +176,7 @@ func (tr *trial) reserveThese(rt *rapid.T, id string, pools []*modelPool, units 
 	if open {
 		got.Rebased = want.Rebased
 	}
-	if tr.h.GiveBack != nil && got.Allowed {
+	if tr.h.GiveBack != nil && (got.Allowed || got.Blocked || got.Impossible) {
 		ofBlock(&got, &want, len(pools))
 	}
 	if diff := cmp.Diff(want, got, sameTime); diff != "" {
@@ -192,7 +192,7 @@ func (tr *trial) reserveThese(rt *rapid.T, id string, pools []*modelPool, units 
 // has the least left after this call. Units of the block before it may be on their way back, and
 // count as used.
 func ofBlock(got, want *quota.Verdict, pools int) {
-	if pools > 1 || got.Used > want.Used && got.Remaining == max(got.Limit-got.Used, 0) {
+	if pools > 1 && got.Allowed || got.Used > want.Used && got.Remaining == max(got.Limit-got.Used, 0) {
 		got.Pool, got.Window, got.Units, got.Used = want.Pool, want.Window, want.Units, want.Used
 		got.Limit, got.Remaining, got.ResetAt = want.Limit, want.Remaining, want.ResetAt
 	}

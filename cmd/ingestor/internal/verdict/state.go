@@ -314,10 +314,14 @@ func (a *attempt) make(ctx context.Context, r *Reader, at time.Time, of any, try
 
 // Believe adds why a command that only reads was given a copy: the ledger or the catalog cannot be written. That the
 // command lacks a right says nothing of a daemon that is alive, and neither does a disk that is mounted for reading only
-// here, nor one without room for what a newer program than the daemon does first.
+// here, nor one without room for what a newer program than the daemon does first. A timer is alive if it made a run in
+// the last hour.
 func (s *State) Believe(ledger, catalog error) {
 	holds := func(err error) bool {
-		if sqlitefile.ReadOnly(err) || errors.Is(err, sqlitefile.ErrNoRoom) {
+		if sqlitefile.ReadOnly(err) {
+			return !s.anyAlive() && !s.ranSince(s.Now.Add(-time.Hour))
+		}
+		if errors.Is(err, sqlitefile.ErrNoRoom) {
 			return !s.anyAlive()
 		}
 		return err != nil && (sqlitefile.Ailing(err) || s.Gone() != nil)

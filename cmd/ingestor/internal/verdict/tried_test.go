@@ -121,24 +121,32 @@ func TestACommandThatOnlyReadsSaysThatTheDiskIsFull(t *testing.T) {
 	denied, never := fs.ErrPermission, time.Duration(-1)
 	for name, c := range map[string]struct {
 		silent time.Duration // since the last beat
+		timed  time.Duration // since a timer made a run; 0: none did
 		fault  error
 		word   string
 	}{
-		"full":                                {0, syscall.ENOSPC, "Stopped"},
-		"denied, and a daemon is alive":       {10 * time.Second, denied, "Available"},
-		"denied, and the daemon is silent":    {time.Minute, denied, "Stopped"},
-		"denied, and there is no daemon":      {never, denied, "Not started"},
-		"read-only, and a daemon is alive":    {10 * time.Second, syscall.EROFS, "Available"}, // it may have mounted the disk for writing
-		"read-only, and the daemon is silent": {time.Minute, syscall.EROFS, "Stopped"},
-		"read-only, and there is no daemon":   {never, syscall.EROFS, "Stopped"},
-		"no room for a copy, and a daemon":    {10 * time.Second, sqlitefile.ErrNoRoom, "Available"}, // it is older than this program
-		"no room for a copy, and no daemon":   {never, sqlitefile.ErrNoRoom, "Stopped"},
-		"nothing":                             {0, nil, "Available"},
+		"read-only, and a timer makes runs":   {never, 10 * time.Minute, syscall.EROFS, "Available"},
+		"read-only, and the timer is silent":  {never, 3 * time.Hour, syscall.EROFS, "Stopped"},
+		"full":                                {0, 0, syscall.ENOSPC, "Stopped"},
+		"denied, and a daemon is alive":       {10 * time.Second, 0, denied, "Available"},
+		"denied, and the daemon is silent":    {time.Minute, 0, denied, "Stopped"},
+		"denied, and there is no daemon":      {never, 0, denied, "Not started"},
+		"read-only, and a daemon is alive":    {10 * time.Second, 0, syscall.EROFS, "Available"}, // it may have mounted the disk for writing
+		"read-only, and the daemon is silent": {time.Minute, 0, syscall.EROFS, "Stopped"},
+		"read-only, and there is no daemon":   {never, 0, syscall.EROFS, "Stopped"},
+		"no room for a copy, and a daemon":    {10 * time.Second, 0, sqlitefile.ErrNoRoom, "Available"}, // it is older than this program
+		"no room for a copy, and no daemon":   {never, 0, sqlitefile.ErrNoRoom, "Stopped"},
+		"nothing":                             {0, 0, nil, "Available"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := state(t)
 			if c.silent != never {
 				s.Daemons = []Beat{{Host: "a", At: s.Now.Add(-c.silent)}}
+			}
+			for _, j := range s.Jobs {
+				if c.timed > 0 {
+					j.Timed = s.Now.Add(-c.timed)
+				}
 			}
 			s.Believe(c.fault, c.fault)
 			v := s.Verdict()
