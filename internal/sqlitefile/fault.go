@@ -70,7 +70,7 @@ func (k *Kind) remedy(err error) string {
 		return "the disk is full; " + k.Full
 	}
 	if ReadOnly(err) {
-		return "its file system is mounted for reading only; mount it for writing"
+		return "its file system is mounted for reading only; mount it for writing, or name its folder in ReadWritePaths= of the systemd unit"
 	}
 	switch Code(err) {
 	case sqlite3.SQLITE_READONLY:

@@ -69,7 +69,7 @@ func remedy(path string, err error) string {
 	for _, path := range []string{path, dir} {
 		is, _, known := owner(path)
 		uid, gid, _ := owner(filepath.Dir(path))
-		if known && is != uid && errors.Is(err, fs.ErrPermission) {
+		if known && is != uid && uid != 0 && errors.Is(err, fs.ErrPermission) { // root may own a folder of many
 			return fmt.Sprintf("\nAs root, give it to the user of the folder: chown -R %d:%d %s", uid, gid, shell.Quote(dir))
 		}
 	}

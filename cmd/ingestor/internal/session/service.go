@@ -54,6 +54,9 @@ func Service(s *settings.Settings) string {
 		return ""
 	}
 	_ = c.Close() // nothing was asked
+	if at != serviceSocket {
+		return "A service answers at " + at + ". To use its files, name them: --ledger, --catalog or --config"
+	}
 	words := []string{"runuser", "-u", "ingestor", "--", "env", "XDG_STATE_HOME=" + filepath.Dir(filepath.Dir(serviceLedger)), "INGESTOR_CONFIG=" + serviceConfig, "ingestor"}
 	if os.Geteuid() != 0 {
 		words = append([]string{"sudo"}, words...)
