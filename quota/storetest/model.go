@@ -129,7 +129,7 @@ type modelPool struct {
 	maxKeys  int
 	family   *modelFamily // of a member, or of a page of a keyed pool
 	page     naivePage
-	unsure   bool // only refused since it was made or laid out: stores may keep that or not
+	unsure   bool // only refused since it was made or laid out, or perhaps kept: stores may have noted that or not
 	lapsed   bool // it may have been forgotten, when nothing of it counted
 	reborn   bool // and made again, which not every process need know
 }
@@ -233,6 +233,9 @@ func drawWindows(rt *rapid.T) []window.Limit {
 // setClock moves the clock. What stores have in blocks they give back: the model counts units when
 // they are sent, and a store does when it has made the block of them.
 func (tr *trial) setClock(now instant) {
+	if now == 0 {
+		now = 1 // a store takes 0 for an instant that was not seen
+	}
 	tr.giveBack(nil)
 	tr.clock = now
 	for _, r := range tr.receipts {
