@@ -129,7 +129,7 @@ type modelPool struct {
 	maxKeys  int
 	family   *modelFamily // of a member, or of a page of a keyed pool
 	page     naivePage
-	unsure   bool // only refused since it was made or laid out, or perhaps kept: stores may have noted that or not
+	unsure   bool // only refused since it was made or laid out, or kept for a receipt: stores may have noted that or not
 	lapsed   bool // it may have been forgotten, when nothing of it counted
 	reborn   bool // and made again, which not every process need know
 }
@@ -230,8 +230,8 @@ func drawWindows(rt *rapid.T) []window.Limit {
 	return limits
 }
 
-// setClock moves the clock. What stores have in blocks they give back: the model counts units when
-// they are sent, and a store does when it has made the block of them.
+// setClock moves the clock. Before that, stores give their blocks back: the model counts units when
+// a call is sent, and a store counts them when their block is taken.
 func (tr *trial) setClock(now instant) {
 	if now == 0 {
 		now = 1 // a store takes 0 for an instant that was not seen
@@ -244,8 +244,8 @@ func (tr *trial) setClock(now instant) {
 	tr.h.SetClock(tr.tb, tr.stores[0], now.Time())
 }
 
-// store draws one of the stores that share the data. What the others have in blocks, the model
-// does not count as used, so they give it back.
+// store draws one of the stores that share the data. The others give their blocks back, because the
+// model does not count blocks as used.
 func (tr *trial) store(rt *rapid.T) quota.Store {
 	tr.operations++
 	if len(tr.stores) == 1 {
