@@ -470,3 +470,19 @@ func TestACallerThatLeavesOwesNothing(t *testing.T) {
 		t.Errorf("%d units count, want that of the first call", used)
 	}
 }
+
+// TestACallThatNeverFitsEndsNoBlock, and is told what is used without the rest of the block.
+func TestACallThatNeverFitsEndsNoBlock(t *testing.T) {
+	r := newRig(t)
+	r.block(r.one)
+	c := r.charge
+	c.Units = 101
+	v, err := r.one.Reserve(t.Context(), quota.Request{ID: "never", Charges: []quota.Charge{c}})
+	if err != nil || !v.Impossible || v.Used != 2 {
+		t.Errorf("it is told %+v, %v; want that it never fits, beside 2 that are used", v, err)
+	}
+	r.grant(r.one)
+	if asked := r.ledger.asked.Load(); asked != 3 {
+		t.Errorf("the ledger was asked %d times, want 3: the last call is of the block", asked)
+	}
+}
