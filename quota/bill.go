@@ -3,6 +3,7 @@ package quota
 import (
 	"cmp"
 	"context"
+	"errors"
 	"runtime"
 	"slices"
 	"strings"
@@ -112,9 +113,16 @@ func (l *Ledger) bill(ctx context.Context, p *prices, c *Call) (*bill, error) {
 	if r.Labels.Method = cmp.Or(c.Upstream, p.only) + "/" + c.Method; len(r.Labels.Method) > maxLabel {
 		r.Labels.Method = r.Labels.Method[:maxLabel]
 	}
-	v, err := l.store.Reserve(ctx, r)
+	var v Verdict
+	charges, err = p.stepsOf(c, charges).climb(ctx, l, c, func(charges []Charge) (refused Pool, err error) {
+		r.Charges = charges
+		if v, err = l.store.Reserve(ctx, r); err != nil || v.Allowed || v.Blocked {
+			return Pool{}, err
+		}
+		return v.Pool, nil
+	})
 	if err != nil {
-		return nil, l.storeError(ctx, "reserve "+charges[0].Pool.String(), err)
+		return nil, l.storeError(ctx, "reserve "+r.Charges[0].Pool.String(), err)
 	}
 	if !v.Allowed {
 		if v.Blocked {
@@ -130,6 +138,117 @@ func (l *Ledger) bill(ctx context.Context, p *prices, c *Call) (*bill, error) {
 		b.budgets = append(b.budgets, pool)
 	}
 	return b, nil
+}
+
+// steps are the steps of its budgets that a call has passed. A call asks first for what is below the next
+// step of each budget. If that is refused, it passes the step, and asks for more. So a step is as exact as the
+// budget, and costs one more request of the store for each call that passes it.
+type steps struct {
+	prices *prices
+	full   []Charge // of the budgets, with all of their limits
+	passed []int    // by budget: how many; nil if none has steps
+}
+
+func (p *prices) stepsOf(c *Call, full []Charge) *steps {
+	s := &steps{prices: p, full: full}
+	if !p.observes(cmp.Or(c.Upstream, p.only)) && slices.ContainsFunc(full, func(c Charge) bool { return s.of(c.Pool) != nil }) {
+		s.passed = make([]int, len(full))
+	}
+	return s
+}
+
+func (s *steps) of(budget Pool) []book.Step {
+	return s.prices.book.Upstreams[book.Budgets].Pools[budget.Name].Then
+}
+
+// stepOf says what the last step of a budget that calls pass now does to them, or "".
+func (p *prices) stepOf(u *Usage) (does string) {
+	steps := p.book.Upstreams[u.Pool.Upstream].Pools[u.Pool.Name].Then
+	for i := range steps {
+		if step := &steps[i]; !step.Tells() && slices.ContainsFunc(u.Allowances, func(w WindowUsage) bool { return w.Used >= step.Below(w.Limit) }) {
+			does = step.String()
+		}
+	}
+	return does
+}
+
+// climb asks for a bill, and passes a step after each refusal for which there is one. Ask returns the pool that
+// has refused. Climb returns what was asked for last, and the call gets the class of its steps.
+func (s *steps) climb(ctx context.Context, l *Ledger, c *Call, ask func([]Charge) (refused Pool, err error)) ([]Charge, error) {
+	if s.passed == nil {
+		_, err := ask(s.full)
+		return s.full, err
+	}
+	for tries := 0; ; tries++ {
+		charges, class, err := s.charges(ctx, l)
+		if err != nil {
+			return s.full, err
+		}
+		refused, err := ask(charges)
+		if i := slices.IndexFunc(s.full, func(c Charge) bool { return c.Pool == refused }); i >= 0 && s.passed[i] < len(s.of(refused)) {
+			s.passed[i]++
+			continue
+		}
+		if errors.Is(err, ErrOtherCharges) && tries < mostSteps && s.turn() { // the ID was granted on other steps
+			continue
+		}
+		c.Class = cmp.Or(class, c.Class)
+		return charges, err
+	}
+}
+
+// mostSteps bounds how often an ID is looked for on other steps.
+const mostSteps = 100
+
+// turn goes to steps that were not tried, as the wheels of a counter do, or reports false after the last ones.
+func (s *steps) turn() bool {
+	for i := range s.passed {
+		if s.passed[i] < len(s.of(s.full[i].Pool)) {
+			s.passed[i]++
+			return true
+		}
+		s.passed[i] = 0
+	}
+	return false
+}
+
+// charges returns what the call asks for on its steps, and the class that they give it.
+func (s *steps) charges(ctx context.Context, l *Ledger) (all []Charge, class string, err error) {
+	all = slices.Clone(s.full)
+	var slow []Charge
+	for i := range all {
+		steps := s.of(all[i].Pool)
+		for _, step := range steps[:s.passed[i]] {
+			class = cmp.Or(step.Class, class)
+			if step.Slow != nil {
+				slow = append(slow, s.slow(&step, &all[i]))
+			}
+		}
+		if s.passed[i] < len(steps) {
+			all[i].Windows = slices.Clone(all[i].Windows)
+			for j := range all[i].Windows {
+				w := &all[i].Windows[j]
+				w.Limit = steps[s.passed[i]].Below(w.Limit)
+			}
+		}
+	}
+	slow, _, err = l.adoptLimits(ctx, s.prices, slow, "", noProbes)
+	for _, c := range slow {
+		c.Units = min(c.Units, c.Windows[0].Limit)
+		all = append(all, c)
+	}
+	return all, class, err
+}
+
+// slow returns the charge of the rate of a step, beside that of its budget.
+func (s *steps) slow(step *book.Step, budget *Charge) Charge {
+	k := s.prices.accounts[accountKey{book.Budgets, DefaultAccount, ""}][step.Slow.Name]
+	c := k.any
+	if k.pool != nil {
+		c = k.charge(budget.Pool.Key)
+	}
+	c.Units = budget.Units
+	return c
 }
 
 // join gives a reservation the bill that was taken for it. The bill of a call that is not granted
@@ -186,8 +305,12 @@ func (b *bill) settle(ctx context.Context, l *Ledger, units Units, bounds *costs
 		return nil
 	}
 	each := make(Units, len(b.budgets))
+	pools := l.current().book.Upstreams[book.Budgets]
 	for _, pool := range b.budgets {
 		each[pool.Name] = n
+		if pools != nil && pools.Pools[pool.Name] != nil && pools.Pools[pool.Name].Step {
+			each[pool.Name] = min(n, pools.Pools[pool.Name].Windows[0].Quota)
+		}
 	}
 	_, err := l.settle(ctx, t, each)
 	return err

@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"context"
 	"errors"
 )
@@ -16,12 +17,12 @@ func (l *Ledger) Check(ctx context.Context, c Call) (Verdict, error) {
 		return Verdict{}, errNotMade
 	}
 	if prices.spends(&c) {
-		if charges, changed, err := l.billed(ctx, prices, &c); err != nil {
+		charges, changed, err := l.billed(ctx, prices, &c)
+		if err == nil && charges != nil {
+			err = l.checkBill(ctx, prices, &c, charges, changed)
+		}
+		if err != nil {
 			return Verdict{}, err
-		} else if charges != nil {
-			if _, err := l.check(ctx, &c, &price{charges: charges, adopted: changed}, "check "+charges[0].Pool.String()); err != nil {
-				return Verdict{}, err
-			}
 		}
 	}
 	price, err := l.priced(ctx, prices, &c)
@@ -48,6 +49,22 @@ func (l *Ledger) Check(ctx context.Context, c Call) (Verdict, error) {
 		return Verdict{Allowed: true, Pool: price.charges[0].Pool, Units: price.charges[0].Units, At: l.now()}, nil
 	}
 	return v, err
+}
+
+// checkBill checks whether budgets have room for a bill, on the steps that the call would pass.
+func (l *Ledger) checkBill(ctx context.Context, p *prices, c *Call, charges []Charge, changed []adopted) error {
+	var why error
+	_, err := p.stepsOf(c, charges).climb(ctx, l, c, func(charges []Charge) (refused Pool, err error) {
+		_, why = l.check(ctx, c, &price{charges: charges, adopted: changed}, "check "+charges[0].Pool.String())
+		if never, ok := errors.AsType[*ImpossibleError](why); ok {
+			return never.Pool, nil
+		}
+		if full, ok := errors.AsType[*RefusedError](why); ok && !full.Blocked {
+			return full.Pool, nil
+		}
+		return Pool{}, nil
+	})
+	return cmp.Or(err, why)
 }
 
 // check asks the store.

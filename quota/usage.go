@@ -21,6 +21,7 @@ type Usage struct {
 	Keys       int           // of a page of a keyed pool: how many keys the pool has
 	Learned    *Learned      // of a pool whose limit is learned; else nil
 	Waiting    []Waiting     // who waits for its units, in the order of their turns
+	Step       string        // of a budget: what its last step now does to calls, or ""
 }
 
 // WindowUsage is one window of a pool, as ordinary callers see it. Its Spec says what kind
@@ -74,7 +75,7 @@ func (v View) Usage(ctx context.Context, upstream, account string) ([]Usage, err
 				l.shut.opened(s.Pool, mark, s.Now)
 			}
 			u := usage(s, p.windows(c.Pool), reported)
-			u.Waiting = waitingFor(waiting, c.Pool)
+			u.Waiting, u.Step = waitingFor(waiting, c.Pool), p.stepOf(&u)
 			return u
 		}
 		charges, states, forgotten, err := l.look(ctx, charges)

@@ -255,6 +255,39 @@ func beside(member string, role Role, missing int64) Source {
 	return Source{Body: member, Role: role, Default: &missing, Per: 1, Times: 1, Max: window.MaxUnits}
 }
 
+// Step is what becomes of the calls of a budget once a part of it is spent.
+type Step struct {
+	At    int64  // percent
+	Slow  *Pool  // a rate that calls take their bill from, too; or nil
+	Class string // takes the place of theirs; or ""
+}
+
+// Below returns the limit in force before the step, of the limit of a window.
+func (s *Step) Below(limit int64) int64 { return limit/100*s.At + limit%100*s.At/100 }
+
+// Tells reports whether the step does nothing to calls: people are told of it, as of each step.
+func (s *Step) Tells() bool { return s.Slow == nil && s.Class == "" }
+
+// String says in words what the step does.
+func (s *Step) String() string {
+	var all []string
+	if s.Slow != nil {
+		all = append(all, "calls spend at most "+windowWords(s.Slow.Windows, true))
+	}
+	if s.Class != "" {
+		all = append(all, "calls have the class "+s.Class)
+	}
+	return fmt.Sprintf("from %d%% on, ", s.At) + cmp.Or(strings.Join(all, ", and "), "people are told")
+}
+
+// StepsOf returns the steps of a budget, or nil, and whether a pool is the rate of one.
+func (b *Book) StepsOf(budget string) (steps []Step, is bool) {
+	if u := b.Upstreams[Budgets]; u != nil && u.Pools[budget] != nil {
+		return u.Pools[budget].Then, u.Pools[budget].Step
+	}
+	return nil, false
+}
+
 // budgets makes the budgets of a book: an upstream whose pools they are.
 func (r *reader) budgets(b *Book, d *keys.Book) {
 	if u := d.Upstreams[Budgets]; u != nil {
@@ -272,11 +305,23 @@ func (r *reader) budgets(b *Book, d *keys.Book) {
 			continue
 		}
 		all.Pools[name] = p
+		for _, step := range p.Then {
+			if step.Slow == nil {
+				continue
+			}
+			if d.Budgets[step.Slow.Name] != nil {
+				r.fault(r.place(&d.Budgets[name].Then), "budget %q needs the name %s for its step; give the other budget another name", name, step.Slow.Name)
+			}
+			all.Pools[step.Slow.Name] = step.Slow
+		}
 		for _, of := range d.Budgets[name].Of {
 			if u := b.Upstreams[of]; u != nil {
 				u.Budgets = append(u.Budgets, p)
 			}
 		}
+	}
+	if len(all.Pools) > MaxCharges {
+		r.fault(r.place(&d.Budgets), "the budgets, and those of their steps that have slow, are %d; at most %d are allowed", len(all.Pools), MaxCharges)
 	}
 	b.Upstreams[Budgets] = all
 }
@@ -310,7 +355,9 @@ func (r *reader) budget(name string, d *keys.Budget, upstreams map[string]*keys.
 		return nil
 	}
 	p := &Pool{Name: name, Windows: windows, SettleFactor: SettleFactor, Accounts: map[string][]Window{}, Money: true}
-	if !r.keyed(p, d, d.By, d.MaxKeys, label, "by: {header: X-User}") {
+	keyed := r.keyed(p, d, d.By, d.MaxKeys, label, "by: {header: X-User}")
+	p.Then = r.steps(p, d, label, upstreams)
+	if !keyed {
 		return p
 	}
 	for _, key := range r.names(&d.Keys) {
@@ -319,6 +366,51 @@ func (r *reader) budget(name string, d *keys.Budget, upstreams map[string]*keys.
 		}
 	}
 	return p
+}
+
+// steps makes the steps of a budget.
+func (r *reader) steps(p *Pool, d *keys.Budget, label string, upstreams map[string]*keys.Upstream) (all []Step) {
+	for i := range d.Then {
+		s := &d.Then[i]
+		if !r.sound(s) {
+			continue
+		}
+		step := Step{Class: s.Class}
+		step.At, _ = strconv.ParseInt(strings.TrimSuffix(s.At, "%"), 10, 64)
+		if step.At == 0 || len(all) > 0 && step.At <= all[len(all)-1].At {
+			r.fault(r.place(&s.At), "the steps of %s must rise, from 1%% to 99%%, and %s does not; write them in order", label, s.At)
+		}
+		for _, of := range d.Of {
+			if u := upstreams[of]; s.Class != "" && u != nil && u.Classes[s.Class] == nil {
+				r.fault(r.place(&s.Class), "class %q of %s does not exist in upstream %q%s", s.Class, label, of, orMean(s.Class, slices.Sorted(maps.Keys(u.Classes)), "add it to the classes of the upstream"))
+			}
+		}
+		switch {
+		case (s.Slow == "") != (s.Per == ""):
+			r.fault(r.blame(&s.Slow, &s.Per), "a step of %s needs both slow and per, as in {at: 80%%, slow: 1 USD, per: 1h}", label)
+		case s.Slow != "" && amount(s.Slow) == 0:
+			r.fault(r.place(&s.Slow), "slow of %s is nothing; write an amount above 0", label)
+		case s.Slow != "":
+			windows := []keys.Window{{Per: s.Per}}
+			spec, err := specOf(&windows[0])
+			if err != nil {
+				r.fault(r.place(&s.Per), "%s", err.Error())
+				continue
+			}
+			name := fmt.Sprintf("%s-from-%d", p.Name, step.At)
+			slow := *p
+			slow.Name, slow.Keys, slow.Step = name, nil, true
+			if p.By != nil {
+				slow.Keys = map[string][]Window{}
+			}
+			var ok bool
+			if slow.Windows, ok = r.limits([]Window{{Spec: spec}}, windows, amount(s.Slow), 0, "slow of "+label, &s.Slow); ok {
+				step.Slow = &slow
+			}
+		}
+		all = append(all, step)
+	}
+	return all
 }
 
 func (l *PriceList) words() string {

@@ -24,6 +24,15 @@ func (r *reader) class(name string, d *keys.Class) Class {
 	return c
 }
 
+// badPercent says what is wrong with a percentage.
+func badPercent(text string) string {
+	number, is := strings.CutSuffix(text, "%")
+	if _, err := strconv.ParseUint(number, 10, 8); !is || err != nil || len(number) > 2 {
+		return "is no percentage; write it as 80%"
+	}
+	return ""
+}
+
 // share is a number of units, or a part in percent.
 type share keys.Share
 

@@ -86,6 +86,9 @@ func (p *Pool) words() string {
 	}
 	own("key", p.Keys)
 	own("account", p.Accounts)
+	for i := range p.Then {
+		text += "; " + p.Then[i].String()
+	}
 	if l := p.Lease; l.Life > 0 {
 		most := fmt.Sprintf("%d units", l.Most)
 		if l.MostPercent > 0 {

@@ -32,6 +32,11 @@ type Pool struct {
 	SettleFactor int64
 	// Money says that the pool is a budget: its units are millionths of [Money].
 	Money bool
+	// Then are the steps of a budget, in rising order.
+	Then []Step
+	// Step says that the pool is the rate of a step of a budget. It holds only for calls that have passed the
+	// step, and a call takes all of it at most.
+	Step bool
 	// Lease is set if processes take units in blocks. The rings of Windows, and those of
 	// accounts and keys, count units for Life longer, because calls leave that much later.
 	Lease Lease

@@ -75,6 +75,8 @@ func (r *reader) text(f *field, t *tree, label string) bool {
 		r.fault(t.At, "%s must be %s, is %s%s", label, list(f.words, "or"), show(t), didYouMean(t.Text, f.words))
 	case t.Kind == isNumber && f.tags.Get("is") == "amount":
 		r.fault(t.At, "%s must be an amount, is %s; write %s %s", label, t.Text, t.Text, Money)
+	case t.Kind == isNumber && f.tags.Get("is") == "percent":
+		r.fault(t.At, "%s must be a percentage, is %s; write %s%%", label, t.Text, t.Text)
 	case !r.is(t, isText, label):
 	case len(f.words) > 0 && slices.Contains(f.words, strings.ToLower(t.Text)):
 		r.fault(t.At, "%s: %s would be the %s; write %s", label, t.Text, f.text.phrase, strings.ToLower(t.Text))
@@ -128,7 +130,7 @@ var textKinds = map[string]textKind{
 	"hostname": {phrase: "host", check: badHost},
 	"none":     {phrase: "`none`", pattern: "^none$"},
 	"param":    httpName("._~-", "name of a query parameter"),
-	"percent":  {phrase: "a percentage such as `30%`", pattern: "^[0-9]{1,2}%$"},
+	"percent":  {phrase: "a percentage such as `30%`", pattern: "^[0-9]{1,2}%$", check: badPercent},
 	"phrase":   {phrase: "text", check: plainText(256)},
 	"pool":     {phrase: "name of a pool"},
 	"route":    {phrase: "`VERB /path`", pattern: `^([A-Z]+|\*) /`},

@@ -118,6 +118,9 @@ func quotaTable(s *console.Sheet, pools []view.Pool, typed string) {
 		if p.Learned != nil {
 			s.Line("%s: %s.", p.Pool, p.Learned.Words())
 		}
+		if p.Step != "" {
+			s.Line("%s has passed a step: %s.", p.Pool, p.Step)
+		}
 		if waits := p.Waits(); waits != "" {
 			s.Line("For %s wait, in this order: %s.", p.Pool, waits)
 		}

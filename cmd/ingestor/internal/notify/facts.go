@@ -12,6 +12,7 @@ import (
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/ingest/fleet"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 const (
@@ -78,13 +79,17 @@ func (f *found) ledger(is *verdict.State, shares []int) {
 	least := cheapest(is.Book)
 	for i := range is.Pools {
 		u := &is.Pools[i]
-		if !verdict.Known(u) {
+		if !verdict.Known(u) || verdict.IsStep(is.Book, u) {
 			continue
 		}
 		pool := u.Pool.String()
 		f.known["blocked/"+pool], f.known["gone/"+pool] = true, true
+		steps := verdict.StepsOf(is.Book, u)
 		for _, share := range shares {
 			f.known[shareKey(pool, share)] = true
+		}
+		for i := range steps {
+			f.known[stepKey(pool, &steps[i])] = true
 		}
 		if u.Blocked.After(is.Now) {
 			f.add(Blocked, 0, "blocked/"+pool, "%s is blocked until %s by the %s: %s", pool, moment(u.Blocked), who(u), u.Reason)
@@ -98,13 +103,24 @@ func (f *found) ledger(is *verdict.State, shares []int) {
 			f.last().Lasts = w.Remaining >= enough
 		}
 		for _, share := range shares {
-			if w.Used*100 >= w.Limit*int64(share-slack) {
-				f.add(Share, share, shareKey(pool, share), "%s: %d%% of %s is used, %s of %s", pool, w.Used*100/w.Limit, w.Window, view.Amount(pool, w.Used), view.Amount(pool, w.Limit))
-				f.last().Lasts = w.Used*100 < w.Limit*int64(share)
-			}
+			f.share(pool, w, share, share, shareKey(pool, share), "")
+		}
+		for i := range steps {
+			f.share(pool, w, int(steps[i].At), 0, stepKey(pool, &steps[i]), "; "+steps[i].String())
 		}
 	}
 }
+
+// share finds that a part of a window is used. Of is what targets choose by; zero is for all of them.
+func (f *found) share(pool string, w *quota.WindowUsage, share, of int, key, more string) {
+	if w.Used*100 < w.Limit*int64(share-slack) {
+		return
+	}
+	f.add(Share, of, key, "%s: %d%% of %s is used, %s of %s%s", pool, w.Used*100/w.Limit, w.Window, view.Amount(pool, w.Used), view.Amount(pool, w.Limit), more)
+	f.last().Lasts = w.Used*100 < w.Limit*int64(share)
+}
+
+func stepKey(pool string, step *book.Step) string { return fmt.Sprintf("step/%s/%d", pool, step.At) }
 
 func (f *found) last() *Fact { return &f.facts[len(f.facts)-1] }
 

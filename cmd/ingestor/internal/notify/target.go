@@ -58,7 +58,7 @@ const defaultShare = 80
 func (t *Target) share() int { return cmp.Or(t.Share, defaultShare) }
 
 func (t *Target) wants(e *event) bool {
-	return (len(t.Tell) == 0 || slices.Contains(t.Tell, e.Kind)) && (e.Kind != Share || e.Share == t.share())
+	return (len(t.Tell) == 0 || slices.Contains(t.Tell, e.Kind)) && (e.Kind != Share || e.Share == 0 || e.Share == t.share())
 }
 
 // Check returns what is wrong with a target, by field.

@@ -9,6 +9,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/internal/pattern"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // blockedBy says who blocked a pool. The words of the upstream are on the pool's card.
@@ -229,10 +230,30 @@ func (s *State) lacking(u *quota.Usage) bool {
 	return Known(u) && s.Used(u) && (u.Blocked.After(u.Now) || s.JobsOf(u.Pool.String()) == 0 && usedUp(u) != nil)
 }
 
-// notesOfPools returns a note for each pool that lacks units, but for that of the verdict.
+// IsStep reports whether a pool is the rate of a step of a budget.
+func IsStep(b *quota.Book, u *quota.Usage) (is bool) {
+	if u.Pool.IsMoney() {
+		_, is = b.StepsOf(u.Pool.Name)
+	}
+	return is
+}
+
+// StepsOf returns the steps of a budget.
+func StepsOf(b *quota.Book, u *quota.Usage) (steps []book.Step) {
+	if u.Pool.IsMoney() {
+		steps, _ = b.StepsOf(u.Pool.Name)
+	}
+	return steps
+}
+
+// notesOfPools returns a note for each pool that lacks units, but for that of the verdict, and for each budget
+// that slows its calls down.
 func (s *State) notesOfPools(v *Verdict) (all []Note) {
 	for i := range s.Pools {
 		u := &s.Pools[i]
+		if u.Step != "" && Known(u) {
+			all = append(all, Note{warn, Say(u.Pool, " has passed a step: ", u.Step), ""})
+		}
 		switch {
 		case u == v.Pool || !s.lacking(u):
 		case u.Blocked.After(u.Now):

@@ -22,6 +22,7 @@ type Pool struct {
 	Keys      int           `json:"keys,omitempty"` // of a key of a pool: how many keys the pool has
 	Learned   *Learned      `json:"learned,omitempty"`
 	Waiting   []Waiting     `json:"waiting,omitempty"`
+	Step      string        `json:"step,omitempty"` // of a budget: what its last step now does to calls
 	LedgerAt  time.Time     `json:"ledger_time"`
 }
 
@@ -116,11 +117,11 @@ func Pools(all []quota.Usage) []Pool {
 }
 
 func pool(u quota.Usage) Pool {
-	p := Pool{Pool: u.Pool.String(), Known: u.Known, LedgerAt: u.Now.UTC(), Keys: u.Keys}
+	p := Pool{Pool: u.Pool.String(), Known: u.Known, LedgerAt: u.Now.UTC(), Keys: u.Keys, Step: u.Step}
 	if u.Blocked.After(u.Now) {
 		p.Blocked, p.BlockedBy, p.Reason = Instant(u.Blocked), u.BlockedBy, u.Reason
 	}
-	clean(&p.Pool, &p.Reason)
+	clean(&p.Pool, &p.Reason, &p.Step)
 	if k := u.Learned; k != nil {
 		p.Learned = &Learned{Rate: k.Rate, Measured: k.Measured, Refusals: k.Refusals, Since: Instant(k.Since), MeasuredAt: Instant(k.At), Refused: k.Refused}
 	}
