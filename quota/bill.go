@@ -109,10 +109,7 @@ func (l *Ledger) bill(ctx context.Context, p *prices, c *Call) (*bill, error) {
 	if r.Fresh {
 		r.ID = l.ids.next()
 	}
-	// The spend of a budget is that of several upstreams.
-	if r.Labels.Method = cmp.Or(c.Upstream, p.only) + "/" + c.Method; len(r.Labels.Method) > maxLabel {
-		r.Labels.Method = r.Labels.Method[:maxLabel]
-	}
+	r.Labels.Method = billLabel(cmp.Or(c.Upstream, p.only), c.Method, c.Model)
 	var v Verdict
 	charges, err = p.stepsOf(c, charges).climb(ctx, l, c, func(charges []Charge) (refused Pool, err error) {
 		r.Charges = charges
@@ -249,6 +246,25 @@ func (s *steps) slow(step *book.Step, budget *Charge) Charge {
 	}
 	c.Units = budget.Units
 	return c
+}
+
+// billLabel returns the label of the method in the spend of a budget, which is that of several upstreams and
+// models. [splitBill] splits it.
+func billLabel(upstream, method, model string) string {
+	text := upstream + "/" + method
+	if model != "" {
+		text += " " + model
+	}
+	return text[:min(len(text), maxLabel)]
+}
+
+// splitBill gives the spend of budgets its labels. Names of methods have no spaces.
+func splitBill(all []Spent) {
+	for i := range all {
+		if s := &all[i]; s.Pool.IsMoney() {
+			s.Labels.Method, s.Model, _ = strings.Cut(s.Labels.Method, " ")
+		}
+	}
 }
 
 // join gives a reservation the bill that was taken for it. The bill of a call that is not granted

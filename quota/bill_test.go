@@ -356,6 +356,23 @@ func TestSpendOfBudgets(t *testing.T) {
 	eachStore(t, func(t *testing.T, _ *quota.SimClock, l *quota.Ledger) {
 		must(t, l, spendOf("small", ""))
 		must(t, l, spendOf("big", "bob"))
+		for _, model := range []string{"large", "large", "a name of " + strings.Repeat("many words ", 12)} {
+			call := spendOf("small", "")
+			call.Model, call.Estimate = model, quota.Units{book.Money: 1000}
+			must(t, l, call)
+		}
+		byModel, err := l.View().Spend(t.Context(), quota.SpendQuery{Upstream: book.Budgets}, quota.ByModel)
+		if err != nil || len(byModel) != 4 {
+			t.Fatalf("by model: %v, %v", byModel, err)
+		}
+		for i, want := range []quota.Spent{{Units: 350_000, Calls: 2}, {Model: "large", Units: 2000, Calls: 2}} {
+			if s := byModel[i]; s.Pool.Name != "all" || s.Model != want.Model || s.Units != want.Units || s.Calls != want.Calls || s.Labels.Method != "" {
+				t.Errorf("by model: %+v, want %+v", s, want)
+			}
+		}
+		if s := byModel[2]; !strings.HasPrefix(s.Model, "a name of many words many") || s.Units != 1000 {
+			t.Errorf("a long name: %+v", s)
+		}
 		got, err := l.View().Spend(t.Context(), quota.SpendQuery{Upstream: book.Budgets}, quota.ByMethod)
 		if err != nil {
 			t.Fatal(err)
@@ -364,7 +381,7 @@ func TestSpendOfBudgets(t *testing.T) {
 		for _, s := range got {
 			all = append(all, fmt.Sprint(s.Pool.Name, " ", s.Labels.Method, " ", s.Units))
 		}
-		if text := strings.Join(all, ", "); text != "all small/ask 250000, all big/ask 100000, each big/ask 100000" {
+		if text := strings.Join(all, ", "); text != "all small/ask 253000, all big/ask 100000, each big/ask 100000" {
 			t.Error(text)
 		}
 	})

@@ -34,6 +34,7 @@ type Call struct {
 	Class  string // "" is an ordinary caller
 	Job    string // a label of the spend, as are Method and Region
 	Region string
+	Model  string // a label of the spend of budgets: the case of the prices that its bill has, such as a model
 
 	ID string // names the call across retries: 1 to 128 printable bytes; "" makes one
 	// Owner says whose call it is, if this process reserves for programs that do not know each

@@ -16,6 +16,7 @@ func (s Spent) Compare(t Spent) int {
 		cmp.Compare(s.Pool.String(), t.Pool.String()),
 		cmp.Compare(t.Units, s.Units),
 		cmp.Compare(s.Labels.Method, t.Labels.Method),
+		cmp.Compare(s.Model, t.Model),
 		cmp.Compare(s.Labels.Job, t.Labels.Job),
 		cmp.Compare(s.Labels.Region, t.Labels.Region),
 		cmp.Compare(s.Labels.Class, t.Labels.Class),
@@ -32,6 +33,7 @@ const (
 	ByDay     Dimension = "day"
 	ByHour    Dimension = "hour"
 	ByMethod  Dimension = "method"
+	ByModel   Dimension = "model"
 	ByJob     Dimension = "job"
 	ByRegion  Dimension = "region"
 	ByClass   Dimension = "class"
@@ -48,10 +50,10 @@ func sumSpent(all []Spent, by ...Dimension) ([]Spent, error) {
 	keep := make(map[Dimension]bool, len(by))
 	for _, d := range by {
 		switch d {
-		case ByPool, ByDay, ByHour, ByMethod, ByJob, ByRegion, ByClass, ByAccount:
+		case ByPool, ByDay, ByHour, ByMethod, ByModel, ByJob, ByRegion, ByClass, ByAccount:
 			keep[d] = true
 		default:
-			return nil, BadInput("spend has no dimension %q; it has pool, day, hour, method, job, region, class, account", string(d))
+			return nil, BadInput("spend has no dimension %q; it has pool, day, hour, method, model, job, region, class, account", string(d))
 		}
 	}
 	sums := make(map[Spent]*Spent)
@@ -71,6 +73,7 @@ func sumSpent(all []Spent, by ...Dimension) ([]Spent, error) {
 			from, to *string
 		}{
 			{ByMethod, &s.Labels.Method, &key.Labels.Method},
+			{ByModel, &s.Model, &key.Model},
 			{ByJob, &s.Labels.Job, &key.Labels.Job},
 			{ByRegion, &s.Labels.Region, &key.Labels.Region},
 			{ByClass, &s.Labels.Class, &key.Labels.Class},
@@ -87,7 +90,7 @@ func sumSpent(all []Spent, by ...Dimension) ([]Spent, error) {
 		}
 		sum := sums[key]
 		if sum == nil {
-			sum = &Spent{Pool: key.Pool, Day: key.Day, Hour: key.Hour, Labels: key.Labels}
+			sum = &Spent{Pool: key.Pool, Day: key.Day, Hour: key.Hour, Labels: key.Labels, Model: key.Model}
 			sums[key] = sum
 		}
 		sum.Units = min(sum.Units+s.Units, window.MaxUnits)

@@ -190,6 +190,7 @@ type Spent struct {
 	// spend of earlier versions, which kept days only.
 	Hour   time.Time
 	Labels Labels
+	Model  string // of a budget: the case of the prices that the calls had; the ledger sets it, not the store
 	Units  int64
 	Calls  int64
 }

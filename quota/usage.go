@@ -206,6 +206,7 @@ func (v View) Spend(ctx context.Context, q SpendQuery, by ...Dimension) ([]Spent
 		if err != nil {
 			return nil, l.storeError(ctx, "read spend of "+key.upstream, err)
 		}
+		splitBill(spent)
 		all = append(all, spent...)
 	}
 	return sumSpent(all, by...)

@@ -118,15 +118,15 @@ func (r *Reading) named(from, n int) []string {
 	return parts
 }
 
-// Rates returns the prices in money of a call, which its request names; nil if none depends on
-// it. If the price book lacks one, it says which.
-func (p *Plan) Rates(r *Reading) (rates book.Rates, lacks string) {
+// Rates returns the prices in money of a call, which its request names, and the case that fits it; nil if none
+// depends on it. If the price book lacks one, it says which.
+func (p *Plan) Rates(r *Reading) (rates book.Rates, fits, lacks string) {
 	if p.bill == nil {
-		return nil, ""
+		return nil, "", ""
 	}
 	list := p.bill.Prices
 	name := list.Name(r.named(p.bill.by, len(list.By)))
-	if rates = list.Find(name); rates != nil {
+	if rates, fits = list.Find(name); rates != nil {
 		if lacks = p.bill.Lacks(rates); lacks != "" {
 			lacks = fmt.Sprintf("%.80q has no price %q", name, lacks)
 		}
@@ -135,11 +135,11 @@ func (p *Plan) Rates(r *Reading) (rates book.Rates, lacks string) {
 	}
 	switch {
 	case lacks == "":
-		return rates, ""
+		return rates, fits, ""
 	case p.bill.upstream.Mode == book.Observe:
-		return list.Dearest, ""
+		return list.Dearest, "dearest", ""
 	}
-	return nil, lacks + fmt.Sprintf(" in money; add it to the cases of prices of %s in costs.yaml, or write default: dearest there", p.bill.upstream.Name)
+	return nil, "", lacks + fmt.Sprintf(" in money; add it to the cases of prices of %s in costs.yaml, or write default: dearest there", p.bill.upstream.Name)
 }
 
 // Learned returns what the recent calls of a method have cost a pool, to reserve it for the

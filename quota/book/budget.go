@@ -98,20 +98,20 @@ func (l *PriceList) Name(parts []string) string {
 	return strings.Join(given, ",")
 }
 
-// Find returns the prices that a text has; nil if it has none.
-func (l *PriceList) Find(name string) Rates {
+// Find returns the prices that a text has, and the case that fits it; nil if it has none.
+func (l *PriceList) Find(name string) (rates Rates, fits string) {
 	if rates := l.Cases[name]; rates != nil {
-		return rates
+		return rates, name
 	}
 	for n := len(name); n >= 0; n-- {
 		if rates := l.Cases[name[:n]+"*"]; rates != nil {
-			return rates
+			return rates, name[:n] + "*"
 		}
 	}
 	if l.Admit {
-		return l.Dearest
+		return l.Dearest, "dearest"
 	}
-	return nil
+	return nil, ""
 }
 
 // Bill is what a call costs in money.

@@ -87,8 +87,8 @@ func TestPriceLists(t *testing.T) {
 	u := b.Upstreams["llm"]
 	l, ask := u.Prices, u.Methods["ask"].Bill
 	for name, want := range map[string]int64{"big": 2_000_000, "big-": 3_000_000, "big-old": 3_000_000, "big-new-1": 1_000_000, "big,fast": 4_000_000, "bigger": 0, "": 0, "big,slow": 0} {
-		if got := l.Find(name)["in"]; got != want {
-			t.Errorf("%q costs %d, want %d", name, got, want)
+		if rates, _ := l.Find(name); rates["in"] != want {
+			t.Errorf("%q costs %v, want %d", name, rates, want)
 		}
 	}
 	for want, parts := range map[string][]string{"big": {"big", ""}, "big,fast": {"big", "fast"}, "fast": {"", "fast"}} {
@@ -96,11 +96,20 @@ func TestPriceLists(t *testing.T) {
 			t.Errorf("%q is %q, want %q", parts, got, want)
 		}
 	}
-	if lacks := ask.Lacks(l.Find("poor")); lacks != "out" {
+	rates := func(name string) book.Rates {
+		rates, _ := l.Find(name)
+		return rates
+	}
+	if lacks := ask.Lacks(rates("poor")); lacks != "out" {
 		t.Errorf("poor lacks %q", lacks)
 	}
-	if l.Admit = true; l.Find("bigger")["out"] != 20_000_000 || l.Find("bigger")["in"] != 4_000_000 {
-		t.Errorf("the dearest is %v", l.Find("bigger"))
+	for name, want := range map[string]string{"big": "big", "big-old": "big-*", "big-new-1": "big-new-*", "bigger": ""} {
+		if _, fits := l.Find(name); fits != want {
+			t.Errorf("%q fits %q, want %q", name, fits, want)
+		}
+	}
+	if l.Admit = true; rates("bigger")["out"] != 20_000_000 || rates("bigger")["in"] != 4_000_000 {
+		t.Errorf("the dearest is %v", rates("bigger"))
 	}
 	if ask.Known != 20_000 { // 1000 tokens of output in the dearest tier
 		t.Errorf("of an unknown call: %d", ask.Known)
@@ -139,7 +148,9 @@ upstreams: {llm: {prices: {default: dearest, cases: {big: {in: 5 USD}, poor: nul
 		t.Fatal(err)
 	}
 	u := b.Upstreams["llm"]
-	if big := u.Prices.Find("big"); big["in"] != 5_000_000 || big["out"] != 10_000_000 || !u.Prices.Admit || u.Prices.Cases["poor"] != nil || u.Prices.Find("own")["out"] != 2_000_000 {
+	big, _ := u.Prices.Find("big")
+	own, _ := u.Prices.Find("own")
+	if big["in"] != 5_000_000 || big["out"] != 10_000_000 || !u.Prices.Admit || u.Prices.Cases["poor"] != nil || own["out"] != 2_000_000 {
 		t.Errorf("%+v", u.Prices)
 	}
 	if u.Methods["flat"].Bill.Known != 20_000 || u.Methods["ask"].Bill != nil || len(u.Budgets) != 1 || u.Budgets[0].Name != "team" {

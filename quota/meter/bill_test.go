@@ -118,6 +118,17 @@ func TestBills(t *testing.T) {
 	}
 	send(`{"model":"big","max":490}`, "X-User", "bob")
 	r.billed("of another user", 9191+9100)
+	spent, err := r.ledger.View().Spend(t.Context(), quota.SpendQuery{Upstream: book.Budgets}, quota.ByModel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	models := map[string]int64{}
+	for _, s := range spent {
+		models[s.Pool.Name+" "+s.Model] = s.Units
+	}
+	if models["all big"] != 9100+9100 || models["all small"] != 91 {
+		t.Errorf("by model: %v", models)
+	}
 }
 
 // A budget per caller goes by the name before the first slash of the job: that of the token.

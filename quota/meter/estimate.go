@@ -21,6 +21,7 @@ type priced struct {
 	plan     *content.Plan // nil: only functions price it
 	estimate quota.Units   // by pool; other pools have fixed prices
 	rates    book.Rates    // of its bill in money
+	model    string        // the case of the prices that has these rates
 	cost     Cost          // of a function, or nil
 	settling settling
 }
@@ -117,11 +118,11 @@ func (t *Transport) price(c *call, req *http.Request) error {
 		}
 		c.keys = plan.Keys(r)
 		if plan.Priced {
-			rates, lacks := plan.Rates(r)
+			rates, model, lacks := plan.Rates(r)
 			if lacks != "" {
 				return &quota.UnpricedError{Upstream: c.upstream.Name, Method: c.name, Hint: lacks}
 			}
-			c.content = &priced{plan: plan, rates: rates, estimate: plan.Estimate(r, rates, func(pool string, share int) (int64, bool) {
+			c.content = &priced{plan: plan, rates: rates, model: model, estimate: plan.Estimate(r, rates, func(pool string, share int) (int64, bool) {
 				t.hearCosts(req.Context(), c.costOf(pool))
 				return t.memory.recall(c.costOf(pool), share)
 			})}

@@ -248,7 +248,7 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 		Class: c.caller.Class, Job: c.caller.Job, Region: c.caller.Region, Outage: c.caller.Outage, TellsAnswer: true,
 	}
 	if c.content != nil {
-		asked.Estimate = c.content.estimate
+		asked.Estimate, asked.Model = c.content.estimate, c.content.model
 	}
 	if c.caller.Budget != nil {
 		if err := t.budget(ctx, c); err != nil {

@@ -251,6 +251,9 @@ func showSpend(ctx context.Context, a *session.Session, l *quota.Ledger, f *spen
 	if err != nil {
 		return err
 	}
+	if slices.Contains(by, quota.ByModel) { // only budgets have models
+		all = slices.DeleteFunc(all, func(s quota.Spent) bool { return !s.Pool.IsMoney() })
+	}
 	views := view.Spend(all, by)
 	return a.Print(views, func(s *console.Sheet) {
 		spendTable(s, views, by)

@@ -262,6 +262,7 @@ func readCall(object []byte) (quota.Call, time.Duration, error) {
 		{"class", &c.Class},
 		{"job", &c.Job},
 		{"region", &c.Region},
+		{"model", &c.Model},
 		{"id", &w.id},
 		{"outage", &w.outage},
 		{"wait", &w.wait},

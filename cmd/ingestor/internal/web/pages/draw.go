@@ -28,7 +28,7 @@ func (h *hours) draw(by grouping, width float64) template.HTML {
 	title := fmt.Sprintf("%s by %s, by the hour", h.of, by)
 	most, desc := h.peak()
 	c := svg.New(width, height, title, desc)
-	y := grid(c, left, top, width, height-bottom, svg.Ticks(0, float64(most), 4))
+	y := grid(c, h.pool, left, top, width, height-bottom, svg.Ticks(0, float64(most), 4))
 	slot := (width - left) / float64(h.n)
 	every := 3
 	if width < 500 {
@@ -40,13 +40,13 @@ func (h *hours) draw(by grouping, width float64) template.HTML {
 		if at.Hour()%every == 0 && i > 0 && i < h.n-1 {
 			c.Time(x+slot/2, height-6, "middle faint", at)
 		}
-		stack(c, h.groups, i, x, slot, y, at.Format("15:04 UTC"))
+		stack(c, h.pool, h.groups, i, x, slot, y, at.Format("15:04 UTC"))
 	}
 	return inline(c)
 }
 
 // grid draws the lines of a chart with their numbers. It returns the height of a value.
-func grid(c *svg.Canvas, left, top, width, base float64, ticks []float64) (y func(float64) float64) {
+func grid(c *svg.Canvas, pool string, left, top, width, base float64, ticks []float64) (y func(float64) float64) {
 	y = func(v float64) float64 { return base - v/ticks[len(ticks)-1]*(base-top) }
 	for _, t := range ticks {
 		class := "grid"
@@ -54,16 +54,16 @@ func grid(c *svg.Canvas, left, top, width, base float64, ticks []float64) (y fun
 			class = "axis"
 		}
 		c.Line(left, y(t), width, y(t), class)
-		c.Text(left-8, y(t)+4, "end faint", view.Number(int64(t)))
+		c.Text(left-8, y(t)+4, "end faint", view.Amount(pool, int64(t)))
 	}
 	return y
 }
 
 // stack draws what groups spent in the time of a bar, one on top of the other. It returns the sum.
-func stack(c *svg.Canvas, groups []group, bar int, x, slot float64, y func(float64) float64, when string) (sum float64) {
+func stack(c *svg.Canvas, pool string, groups []group, bar int, x, slot float64, y func(float64) float64, when string) (sum float64) {
 	for _, g := range groups {
 		if v := float64(g.hours[bar]); v > 0 {
-			c.Bar(x+slot*0.14, y(sum+v), slot*0.72, y(sum)-y(sum+v), g.class, when+": "+count(g.hours[bar], "unit")+" of "+g.name)
+			c.Bar(x+slot*0.14, y(sum+v), slot*0.72, y(sum)-y(sum+v), g.class, when+": "+view.Units(pool, g.hours[bar])+" of "+g.name)
 			sum += v
 		}
 	}
@@ -91,7 +91,7 @@ func (h *hours) peak() (most int64, desc string) {
 		return 0, "None is used."
 	}
 	at := h.from.Add(time.Duration(bar) * time.Hour).Format("15:04 UTC")
-	return most, fmt.Sprintf("%s in all, at most %s in the hour from %s. The table below has the sums.", view.Number(h.total), view.Number(most), at)
+	return most, fmt.Sprintf("%s in all, at most %s in the hour from %s. The table below has the sums.", view.Amount(h.pool, h.total), view.Amount(h.pool, most), at)
 }
 
 // lookAhead is how far into the future a timeline reaches.
@@ -211,7 +211,7 @@ func drawLearned(k *quota.Learned) template.HTML {
 		most = max(most, 60*r.Rate)
 	}
 	c := svg.New(width, height, "The limit as it was learned, in units a minute", "The latest is "+view.Rate(k.Measured)+".")
-	y := grid(c, left, top, width, height-bottom, svg.Ticks(0, max(most, 1), 3))
+	y := grid(c, "", left, top, width, height-bottom, svg.Ticks(0, max(most, 1), 3))
 	x := func(r quota.LearnedRate) float64 {
 		return left + r.At.Sub(first).Seconds()/max(last.Sub(first).Seconds(), 1)*(width-left)
 	}
@@ -230,12 +230,12 @@ func drawLearned(k *quota.Learned) template.HTML {
 func (h *past) draw(width float64) template.HTML {
 	const height, left, top, bottom = 260.0, 52.0, 30.0, 26.0
 	most, desc := h.peak()
-	c := svg.New(width, height, fmt.Sprintf("Units of %s by %s", h.of(), h.by), desc)
+	c := svg.New(width, height, spendOf(h.of())+" by "+string(h.by), desc)
 	limit := h.limit
 	if h.span == "24h" {
 		limit = 0
 	}
-	y := grid(c, left, top, width, height-bottom, svg.Ticks(0, float64(max(most, limit, 1)), 4))
+	y := grid(c, h.pool, left, top, width, height-bottom, svg.Ticks(0, float64(max(most, limit, 1)), 4))
 	slot := (width - left) / float64(len(h.bars))
 	const label = 40.0 // is the width of "30 Sep", with some room; the last ends with the picture
 	every := max(int(math.Ceil((label+4+max(label-slot, 0)/2)/slot)), 1)
@@ -253,12 +253,12 @@ func (h *past) draw(width float64) template.HTML {
 				c.Text(at, height-7, class, b.at.Format("2 Jan"))
 			}
 		}
-		sum := stack(c, h.groups, i, x, slot, y, h.nameOfBar(b))
+		sum := stack(c, h.pool, h.groups, i, x, slot, y, h.nameOfBar(b))
 		h.marks(c, b, x+slot/2, y(sum)-7)
 	}
 	if limit > 0 {
 		c.Line(left, y(float64(limit)), width, y(float64(limit)), "limit")
-		c.Text(width-2, y(float64(limit))-5, "end faint", "limit "+view.Number(limit))
+		c.Text(width-2, y(float64(limit))-5, "end faint", "limit "+view.Amount(h.pool, limit))
 	}
 	return inline(c)
 }
@@ -312,7 +312,7 @@ func (h *past) peak() (most int64, desc string) {
 	if most == 0 {
 		return 0, "Nothing was spent."
 	}
-	return most, fmt.Sprintf("%s in all, at most %s: %s. The table below has the sums.", count(h.total, "unit"), view.Number(most), h.nameOfBar(&h.bars[bar]))
+	return most, fmt.Sprintf("%s in all, at most %s: %s. The table below has the sums.", view.Units(h.pool, h.total), view.Amount(h.pool, most), h.nameOfBar(&h.bars[bar]))
 }
 
 // did returns what people did on the pages, or nil if nobody did anything.

@@ -23,11 +23,13 @@ type forecast struct {
 	Lacks    string // the window that run does not fit into
 	Window   string
 	window   string   // its name
+	pool     string
 	Guessed  []string // jobs without a finished run; they count with their highest cost
 	Resuming []string // jobs with deferred work, which counts as one more run
 }
 
 type forecastLine struct {
+	pool  string
 	Job   string
 	Runs  int
 	Each  int64
@@ -52,7 +54,7 @@ func (s *state) forecast(u *quota.Usage) *forecast {
 		return nil
 	}
 	until := s.Now.Add(day)
-	f := &forecast{Window: period(w), window: w.Window, Free: w.Remaining, Fits: true}
+	f := &forecast{Window: period(w), window: w.Window, Free: w.Remaining, Fits: true, pool: u.Pool.String()}
 	if w.Spec.Calendar() && w.ResetAt.After(s.Now) {
 		until, f.Reset = w.ResetAt, true
 	}
@@ -66,7 +68,7 @@ func (s *state) forecast(u *quota.Usage) *forecast {
 		if j.CostIn(pool) == 0 && !j.Cost.Unknown {
 			continue
 		}
-		line := forecastLine{Job: j.Name, Each: j.CostIn(pool), Guess: j.Cost.Runs == 0 && !j.Cost.Unknown, Unknown: j.Cost.Unknown}
+		line := forecastLine{pool: pool, Job: j.Name, Each: j.CostIn(pool), Guess: j.Cost.Runs == 0 && !j.Cost.Unknown, Unknown: j.Cost.Unknown}
 		if !j.Resume.IsZero() && j.Resume.Before(until) {
 			at, _ := j.Start(s.Now)
 			ticks = append(ticks, tick{at, j})
@@ -128,9 +130,9 @@ func forecastWindow(u *quota.Usage) *quota.WindowUsage {
 // sum returns the units to come, in words.
 func (f *forecast) sum() string {
 	if len(f.Guessed) > 0 {
-		return "up to " + count(f.Units, "unit")
+		return "up to " + view.Units(f.pool, f.Units)
 	}
-	return "about " + count(f.Units, "unit")
+	return "about " + view.Units(f.pool, f.Units)
 }
 
 // lack says which run does not fit.
@@ -138,7 +140,7 @@ func (f *forecast) lack() sentence {
 	return say(f.RunsJob, " at ", *f.RunsOut, " is the first run that lacks units ", f.Lacks)
 }
 
-func (f *forecast) left() string { return view.Number(f.Free) }
+func (f *forecast) left() string { return view.Amount(f.pool, f.Free) }
 
 func (l *forecastLine) says() string {
 	if l.Runs == 0 {
@@ -147,7 +149,7 @@ func (l *forecastLine) says() string {
 	if l.Unknown {
 		return count(int64(l.Runs), "run") + "; the cost of one is not known until one is done"
 	}
-	text := count(int64(l.Runs), "run") + " × " + view.Number(l.Each) + " = " + view.Number(l.Units)
+	text := count(int64(l.Runs), "run") + " × " + view.Amount(l.pool, l.Each) + " = " + view.Amount(l.pool, l.Units)
 	if l.Guess {
 		text += ", at most: no run of it is done yet"
 	}

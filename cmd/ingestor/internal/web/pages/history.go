@@ -19,13 +19,13 @@ import (
 
 // groupings are the labels by which the history groups spend.
 var groupings = map[grouping]quota.Dimension{
-	byJob: quota.ByJob, byMethod: quota.ByMethod, "region": quota.ByRegion, "class": quota.ByClass, "caller": quota.ByJob, "account": quota.ByAccount,
+	byJob: quota.ByJob, byMethod: quota.ByMethod, "region": quota.ByRegion, "class": quota.ByClass, "caller": quota.ByJob, "account": quota.ByAccount, "model": quota.ByModel,
 }
 
 var inOrder = struct {
 	by     []grouping
 	ranges []string
-}{[]grouping{byJob, byMethod, "region", "class", "caller", "account"}, []string{"24h", "7d", "30d", "1y"}}
+}{[]grouping{byJob, byMethod, "region", "class", "caller", "account", "model"}, []string{"24h", "7d", "30d", "1y"}}
 
 // ranges are the ranges of the history, in days. The ledger keeps labels for 30 days, and
 // the catalog keeps totals for longer.
@@ -35,6 +35,7 @@ var ranges = map[string]int{"24h": 1, "7d": 7, "30d": 30, "1y": 365}
 type past struct {
 	pool    string
 	keyed   bool // the spend is that of all keys of the pool
+	money   bool // it is a budget
 	by      grouping
 	span    string
 	zone    *time.Location // of the pool's days
@@ -111,12 +112,12 @@ func (b *Board) History(w http.ResponseWriter, r *http.Request) {
 		p.Ranges = append(p.Ranges, choice{map[string]string{"24h": "24 h", "7d": "7 days", "30d": "30 days", "1y": "1 year"}[span], path(h.pool, span, h.by), span == h.span})
 	}
 	for _, by := range inOrder.by {
-		if h.span != "1y" {
+		if h.span != "1y" && (by != "model" || h.money) { // other pools have none
 			p.By = append(p.By, choice{"by " + string(by), path(h.pool, h.span, by), by == h.by})
 		}
 	}
 	p.Wide, p.Narrow = h.draw(760), h.draw(340)
-	p.Groups, p.Total = h.legend(), count(h.total, "unit")
+	p.Groups, p.Total = h.legend(), view.Units(h.pool, h.total)
 	if h.refused > 0 {
 		p.Refused = count(h.refused, "call")
 	}
@@ -124,7 +125,7 @@ func (b *Board) History(w http.ResponseWriter, r *http.Request) {
 		p.Blocked = count(h.blocked, "unit of work or call", "units of work or calls")
 	}
 	if h.limit > 0 && h.span != "24h" {
-		p.Limit = view.Number(h.limit)
+		p.Limit = view.Amount(h.pool, h.limit)
 	}
 	if h.span != "24h" {
 		p.Zone = cmp.Or(verdict.Zones[h.zone.String()], h.zone.String())
@@ -147,7 +148,7 @@ func (b *Board) past(r *http.Request, s *state) (*past, error) {
 	if u == nil {
 		return nil, s.Outage
 	}
-	h := &past{pool: pageOf(u.Pool), keyed: u.Pool.Key != "", by: grouping(q.Get("by")), span: q.Get("range")}
+	h := &past{pool: pageOf(u.Pool), keyed: u.Pool.Key != "", money: u.Pool.IsMoney(), by: grouping(q.Get("by")), span: q.Get("range")}
 	h.zone = zoneIn(s.Book, h.pool)
 	if _, ok := groupings[h.by]; !ok {
 		h.by = byJob
@@ -268,6 +269,8 @@ func (h *past) nameOf(s *state, sp *quota.Spent) (name, kind string) {
 		return cmp.Or(l.Class, "no class"), ""
 	case "account":
 		return sp.Pool.Account, ""
+	case "model":
+		return cmp.Or(sp.Model, "no model"), ""
 	case "caller":
 		name, kind = s.spender(byJob, l)
 		if kind == kindCaller {
@@ -345,7 +348,7 @@ func (h *past) rank(groups map[string]*group, p *palette) {
 
 // legend returns a line for each group, also for one that gave units back.
 func (h *past) legend() []legend {
-	return linesOf(slices.DeleteFunc(slices.Clone(h.groups), func(g group) bool { return g.units == 0 }))
+	return linesOf(h.pool, slices.DeleteFunc(slices.Clone(h.groups), func(g group) bool { return g.units == 0 }))
 }
 
 // daysRead is how many days of the ledger's spend KeepDays reads.

@@ -207,3 +207,37 @@ func TestTheOldestDayKeepsItsRefusals(t *testing.T) {
 		r.Clock.Advance(30 * 24 * time.Hour)
 	}
 }
+
+// TestBudgetsAreInDollars: no page writes the millionths of a budget.
+func TestBudgetsAreInDollars(t *testing.T) {
+	r := pagesOf(viewtest.New(t, &viewtest.Options{Prices: `
+budgets: {all: {quota: 20 USD, windows: [{per: day}], of: llm}}
+upstreams: {llm: {pools: {calls: {quota: 100, windows: [{per: 1m}]}}, methods: {ask: {cost: 1, bill: 0.50 USD}}}}
+`}))
+	for model, cents := range map[string]int64{"large": 1650, "small": 25} {
+		call := quota.Call{Upstream: "llm", Method: "ask", Job: "etl", Model: model, Estimate: quota.Units{"USD": cents * 10_000}}
+		if _, err := r.Ledger.Reserve(t.Context(), call); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, want := range map[string][]string{
+		"/history?pool=budgets%2Fall&by=model": {"16.75 USD of budgets/all", "large 16.50 USD 99%", "small 0.25 USD 1%", "20 November: 16.50 USD of large"},
+		"/history?pool=budgets%2Fall":          {"Dollars of budgets/all by job"},
+		"/?by=method":                          {"16.75 USD of 20.00 USD", "Dollars of budgets/all that count"},
+	} {
+		source, text := r.page(path)
+		for _, want := range want {
+			if !strings.Contains(source, want) && !strings.Contains(text, want) {
+				t.Errorf("%s does not have %q:\n%s", path, want, text)
+			}
+		}
+		for _, bad := range []string{"6,750", "unit of budgets", "units of budgets"} {
+			if strings.Contains(source, bad) {
+				t.Errorf("%s has %q:\n%s", path, bad, text)
+			}
+		}
+	}
+	if source, _ := r.page("/history?pool=youtube%2Funits"); strings.Contains(source, "by model") {
+		t.Error("a pool without models can be grouped by them")
+	}
+}

@@ -2,7 +2,6 @@ package pages
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"math"
 	"net/url"
@@ -37,6 +36,7 @@ func (by grouping) label(l *quota.Labels) string {
 // hours says who spent the units that a window counts, by the hour. The groups and what is
 // unnamed add up to what the window counts, unless says tells otherwise.
 type hours struct {
+	pool    string    // whose units, without a key
 	of      string    // what is shown, in words
 	within  string    // the window, in words
 	since   time.Time // when the earliest units were spent that are shown
@@ -95,7 +95,7 @@ func (s *state) hours(u *quota.Usage, w *quota.WindowUsage, by grouping) hours {
 		h.from = long.UTC().Truncate(time.Hour)
 	}
 	h.within, h.since = period(w), start
-	h.of = fmt.Sprintf("Units of %s that count %s", u.Pool, h.within)
+	h.pool, h.of = pageOf(u.Pool), spendOf(u.Pool.String())+" that count "+h.within
 	h.n = int(s.Now.Sub(h.from)/time.Hour) + 1
 	whole, first, undated, kinds := map[place]int64{}, map[place]int64{}, map[place]int64{}, map[string]string{}
 	for _, sp := range s.spend {
@@ -122,10 +122,10 @@ func (s *state) hours(u *quota.Usage, w *quota.WindowUsage, by grouping) hours {
 	switch all := pageOf(u.Pool); {
 	case u.Pool.Key != "":
 		h.whole(s, w, say("Spent of all keys"))
-		h.of, left = "Units of "+all+", all keys", math.MaxInt64
+		h.of, left = spendOf(all)+", all keys", math.MaxInt64
 	case s.Outage == nil && verdict.IsShort(w) && len(first) > 1 && sumOf(whole)+sumOf(first) > left:
 		h.whole(s, w, say("Spent"))
-		h.of, left = "Units of "+all, math.MaxInt64
+		h.of, left = spendOf(all), math.MaxInt64
 	}
 	most := left
 	groups := map[string]*group{}
@@ -284,18 +284,18 @@ func (h *hours) legend() (lines []legend) {
 	if h.unnamed > 0 {
 		groups = append(groups, group{name: "not named", class: classNone, units: h.unnamed})
 	}
-	return linesOf(groups)
+	return linesOf(h.pool, groups)
 }
 
 // linesOf returns a line for each group. One that gave units back has no share.
-func linesOf(groups []group) (lines []legend) {
+func linesOf(pool string, groups []group) (lines []legend) {
 	var units []int64
 	for _, g := range groups {
 		units = append(units, max(g.units, 0))
 	}
 	shares := split(100, units)
 	for i, g := range groups {
-		l := legend{g.class, g.name, g.kind, view.Number(g.units), view.Number(shares[i]) + "%", g.units, shares[i]}
+		l := legend{g.class, g.name, g.kind, view.Amount(pool, g.units), view.Number(shares[i]) + "%", g.units, shares[i]}
 		if g.units < 0 {
 			l.Share = ""
 		}
@@ -343,16 +343,21 @@ func (s *state) who(u *quota.Usage, w *quota.WindowUsage) *who {
 	if h.says != nil {
 		desc = h.says.String() + ": " + view.Units(a.Pool, h.total) + ". The list below names who spent them."
 	}
-	a.Bar = drawWho(lines, max(limit, h.total), desc)
-	a.Lines = firstOf(lines, mostLines)
-	for i := range a.Lines {
-		a.Lines[i].Units = view.Amount(a.Pool, a.Lines[i].units)
-	}
+	a.Bar = drawWho(a.Pool, lines, max(limit, h.total), desc)
+	a.Lines = firstOf(a.Pool, lines, mostLines)
 	return a
 }
 
+// spendOf says of what the spend is shown.
+func spendOf(pool string) string {
+	if view.Units(pool, 0) == view.Amount(pool, 0) {
+		return "Dollars of " + pool
+	}
+	return "Units of " + pool
+}
+
 // firstOf returns the first lines, and one that sums up the others.
-func firstOf(lines []legend, most int) []legend {
+func firstOf(pool string, lines []legend, most int) []legend {
 	if len(lines) <= most {
 		return lines
 	}
@@ -361,11 +366,11 @@ func firstOf(lines []legend, most int) []legend {
 		rest += l.units
 		share += l.share
 	}
-	return append(lines[:most-1:most-1], legend{Class: classNone, Name: view.Number(int64(len(lines)-most+1)) + " others", Units: view.Number(rest), Share: view.Number(share) + "%", units: rest, share: share})
+	return append(lines[:most-1:most-1], legend{Class: classNone, Name: view.Number(int64(len(lines)-most+1)) + " others", Units: view.Amount(pool, rest), Share: view.Number(share) + "%", units: rest, share: share})
 }
 
 // drawWho draws a bar of the spenders, as long as the limit.
-func drawWho(lines []legend, limit int64, desc string) template.HTML {
+func drawWho(pool string, lines []legend, limit int64, desc string) template.HTML {
 	const width, height, gap, least = 1000.0, 24.0, 3.0, 5.0
 	if limit <= 0 {
 		limit = 1
@@ -378,7 +383,7 @@ func drawWho(lines []legend, limit int64, desc string) template.HTML {
 		if x+part > width {
 			part = math.Max(width-x, 0)
 		}
-		c.Bar(x, 0, math.Max(part-gap, 1), height, cmp.Or(l.Class, classNone), l.Name+": "+count(l.units, "unit"))
+		c.Bar(x, 0, math.Max(part-gap, 1), height, cmp.Or(l.Class, classNone), l.Name+": "+view.Units(pool, l.units))
 		x += part
 	}
 	return inline(c)

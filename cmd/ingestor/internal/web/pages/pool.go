@@ -92,7 +92,7 @@ func (p *poolSection) draw(s *state, by grouping) {
 		return
 	}
 	p.Hours, p.Narrow = h.draw(by, 560), h.draw(by, 340)
-	p.Groups, p.Of, p.Says = firstOf(h.legend(), mostLines), h.of, h.says
+	p.Groups, p.Of, p.Says = firstOf(h.pool, h.legend(), mostLines), h.of, h.says
 }
 
 // unused names the pools without spend that no job charges.

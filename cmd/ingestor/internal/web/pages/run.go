@@ -202,7 +202,7 @@ func (s *state) fill(p *oneRun, r *catalog.RunRecord) {
 	spent := view.ColumnsOf(sum)
 	for i, c := range spent.Columns() {
 		if units, is := spent.Cells(&sum)[i].(int64); is {
-			p.Figures = append(p.Figures, figure{view.Number(units), c.Name + " spent"})
+			p.Figures = append(p.Figures, figure{view.Amount(c.Name, units), c.Name + " spent"})
 		}
 	}
 	p.Figures = append(p.Figures, figure{view.Number(refused), "calls refused"}, figure{view.Number(int64(sum.New)), "new videos"})
