@@ -191,6 +191,9 @@ func TestARunThatBeginsDoesNotHideThatTheLastOneFailed(t *testing.T) {
 	says := func(level view.Level, fails bool) {
 		t.Helper()
 		v := NewReader(&Options{Clock: clock}).Read(t.Context(), &src).Verdict()
+		if failing := strings.Contains(v.Word, "failing"); failing != fails {
+			t.Errorf("its word is %q", v.Word)
+		}
 		if text := strings.Join(told(v), " "); v.Level != level || strings.Contains(text, "failed. To see why: ingestor runs") != fails {
 			t.Errorf("%s: %s", v.Level, text)
 		}

@@ -101,7 +101,9 @@ func (s *State) judge(all []chance) Verdict {
 	}
 	v := s.judgeRuns(all)
 	if v.Level == good && (len(s.Disks) > 0 || slices.ContainsFunc(s.Jobs, s.failing)) {
-		v.Level = warn // a note says why
+		if v.Level = warn; v.about != nil && s.failing(v.about.job) { // a note says why
+			v.Word = "Available, but failing"
+		}
 	}
 	if v.Level == good && (s.Outage != nil || slices.ContainsFunc(s.Pools, func(u quota.Usage) bool { return s.lacking(&u) })) {
 		v.Level, v.Word = warn, "Available in part" // a note says which
