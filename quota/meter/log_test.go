@@ -1,0 +1,147 @@
+package meter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/memstore"
+	"github.com/headroom-quota/headroom/quota/meter"
+)
+
+const loggedBook = `
+revision: 1
+upstreams:
+  api:
+    hosts: [api.example.com]
+    api_key: {header: X-Api-Key, query: key}
+    refusals:
+      - {status: 401, credential: true}
+      - {status: 429, until: retry-after}
+      - {status: 403, for: 1h}
+    free: [{status: 304}]
+    feedback: [{pool: units, remaining: {header: X-Left}}]
+    pools: {units: {quota: 100, windows: [{per: 24h}]}, open: {quota: 5, windows: [{in_flight: 5, ttl: 1m}]}}
+    methods: {get: {route: GET /v1/items, charge: {units: 1, open: 1}}}
+`
+
+func mustBook(t testing.TB, text string) *book.Book {
+	t.Helper()
+	b, err := book.Parse("costs.yaml", []byte(text), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// faulty is a store that fails when it is told to.
+type faulty struct {
+	quota.Store
+	settles atomic.Bool
+}
+
+var errStore = errors.New("the disk is on fire")
+
+func (s *faulty) Settle(ctx context.Context, t quota.Token, units quota.Units) (quota.Settlement, error) {
+	if s.settles.Load() {
+		return quota.Settlement{}, errStore
+	}
+	return s.Store.Settle(ctx, t, units)
+}
+
+// The log says what a caller cannot see: why a pool is shut and until when, that a redirect was not followed, and
+// that the ledger could not be told something.
+func TestLogSaysWhatCallersDoNotSee(t *testing.T) {
+	const another = "revision: 1\nupstreams: {api: {pools: {calls: {quota: 9, windows: [{per: 1h}]}}, methods: {get: {cost: 1}}}}"
+	for name, c := range map[string]struct {
+		answer  func(*rig, http.Header) int
+		settles bool // the ledger cannot settle
+		says    []string
+	}{
+		"a refusal for a time": {func(_ *rig, h http.Header) int {
+			h.Set("Retry-After", "90")
+			return 429
+		}, false, []string{`msg="refused by the upstream"`, "retry_after=1m30s", "pool=api/units"}},
+		"a refusal until a time": {func(_ *rig, h http.Header) int {
+			h.Set("Retry-After", noon.Add(time.Hour).UTC().Format(http.TimeFormat))
+			return 429
+		}, false, []string{`msg="refused by the upstream"`, "retry_at=2026-11-20T21:00:00"}},
+		"a bad key": {func(*rig, http.Header) int { return 401 }, false, []string{`msg="refused by the upstream"`, "401"}},
+		"a redirect": {func(_ *rig, h http.Header) int {
+			h.Set("Location", "https://api.example.com/v1/items?key=x")
+			return 302
+		}, false, []string{`msg="redirect not followed"`, "a URL that has the key in it"}},
+		"a failing ledger": {func(*rig, http.Header) int { return 304 }, true, []string{"the disk is on fire", "get"}},
+		"a report of a pool that is gone": {func(r *rig, h http.Header) int {
+			h.Set("X-Left", "7")
+			if err := r.ledger.SetBook(mustBook(r.t, another)); err != nil {
+				r.t.Error(err)
+			}
+			return 200
+		}, false, []string{`msg="report not understood"`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var r *rig
+			r = newRig(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(c.answer(r, w.Header())) }, nil)
+			store := &faulty{Store: memstore.New(&memstore.Options{Clock: r.clock})}
+			var err error
+			if r.ledger, err = quota.New(mustBook(t, loggedBook), store, &quota.Options{Clock: r.clock}); err != nil {
+				t.Fatal(err)
+			}
+			r.meter(nil)
+			store.settles.Store(c.settles)
+			if resp, err := r.client.Get("https://api.example.com/v1/items"); err == nil {
+				_, _ = io.Copy(io.Discard, resp.Body)
+				_ = resp.Body.Close()
+			}
+			r.flush()
+			for _, want := range c.says {
+				if !strings.Contains(r.log.String(), want) {
+					t.Errorf("the log does not have %s:\n%s", want, r.log)
+				}
+			}
+		})
+	}
+}
+
+// A redirect may be allowed in the price book if it leads to another host, and not to less security.
+func TestRedirectsSayWhatMayBeDone(t *testing.T) {
+	const remedy = "add its host to redirects"
+	for _, c := range []struct {
+		from, to string
+		helps    bool
+	}{
+		{"https://a.example.com", "https://b.example.com", true},
+		{"http://a.example.com", "http://b.example.com", true},
+		{"https://a.example.com", "http://b.example.com", false},
+		{"http://a.example.com", "https://a.example.com", false},
+	} {
+		err := &meter.RedirectError{Upstream: "api", From: c.from, To: c.to}
+		if strings.Contains(err.Error(), remedy) != c.helps {
+			t.Errorf("from %s to %s: %s", c.from, c.to, err)
+		}
+	}
+}
+
+// A refusal by a person says why in the log.
+func TestLogHasTheReasonOfABlock(t *testing.T) {
+	r := newRig(t, nil, nil)
+	pool := quota.Pool{Upstream: "api", Account: quota.DefaultAccount, Name: "units"}
+	if err := r.ledger.Block(t.Context(), pool, r.clock.Now().Add(time.Hour), "the bill is too high"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.client.Get("https://api.example.com/v1/items"); !errors.Is(err, quota.ErrRefused) {
+		t.Fatal(err)
+	}
+	if want := `reason="the bill is too high"`; !strings.Contains(r.log.String(), want) {
+		t.Errorf("the log does not have %s:\n%s", want, fmt.Sprint(r.log))
+	}
+}
