@@ -367,7 +367,7 @@ func (b *binary) fails(id int, tests []string, limit time.Duration) bool {
 
 // show prints the output of the tests with one mutant.
 func (b *binary) show(id int) error {
-	cmd := b.command("-test.failfast", "-test.timeout", "5m")
+	cmd := b.command("-test.failfast", "-test.skip", *skip, "-test.timeout", "5m")
 	cmd.Env = append(cmd.Env, fmt.Sprint("MUTANT=", id))
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	return cmd.Run()
