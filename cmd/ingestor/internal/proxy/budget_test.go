@@ -14,6 +14,7 @@ import (
 
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/memstore"
+	"github.com/headroom-quota/headroom/quota/meter"
 )
 
 // TestLabelsDoNotHideSpend: a token that has a job of its own for each call does not use up
@@ -206,6 +207,9 @@ func TestBudgetsFollowTheLedger(t *testing.T) {
 	}
 	store.broken.Store(true)
 	spent(92)
+	if !strings.Contains(r.log.String(), "count only the calls of this process") {
+		t.Errorf("the log does not say it: %s", r.log)
+	}
 	store.broken.Store(false)
 	spent(5)
 	grants[0].Budget = 200 // while the process runs
@@ -215,6 +219,49 @@ func TestBudgetsFollowTheLedger(t *testing.T) {
 		t.Errorf("%s %s", got.Status, got.body)
 	}
 	spent(7)
+}
+
+// TestBudgetsOutsideTheProxy: reservations that do not come through the proxy spend from the same
+// budgets of a day. The day begins at midnight, before the ledger is asked again.
+func TestBudgetsOutsideTheProxy(t *testing.T) {
+	clock := quota.NewSimClock(time.Date(2026, 11, 22, 23, 59, 58, 0, time.UTC))
+	grants := []Grant{{Upstreams: []string{"api"}, Budget: 5}, {Upstreams: []string{"api"}}}
+	r := newRig(t, rigOptions{grants: grants, clock: clock})
+	budgets := r.handler.set.Budgets
+	if b := budgets.Today(t.Context(), "etl2"); b != nil {
+		t.Errorf("a token without a budget has %v", b)
+	}
+	for range 2 {
+		if err := budgets.Today(t.Context(), "etl").Take(3); err != nil {
+			t.Error(err)
+		}
+		if err := budgets.Today(t.Context(), "etl").Take(3); !errors.Is(err, meter.ErrBudget) {
+			t.Errorf("3 of the 2 that are left: %v", err)
+		}
+		if got := r.call("GET", "/api/v1/items"); got.StatusCode != http.StatusOK {
+			t.Errorf("a call of 2: %s %s", got.Status, got.body)
+		}
+		if got := r.call("GET", "/api/v1/items"); got.StatusCode != http.StatusTooManyRequests {
+			t.Errorf("a call of 2 more: %s %s", got.Status, got.body)
+		}
+		clock.Advance(3 * time.Second)
+	}
+}
+
+// TestBudgetsCountUnlistedAccounts once, also if the price book lists only some of what a token names.
+func TestBudgetsCountUnlistedAccounts(t *testing.T) {
+	grants := []Grant{{Upstreams: []string{"api", "shop"}, Accounts: []string{"default", "mine"}, Budget: 100}}
+	r := newRig(t, rigOptions{grants: grants})
+	for _, call := range []quota.Call{{Upstream: "api", Method: "get"}, {Upstream: "shop", Method: "list", Account: "mine"}} {
+		call.Job = "etl/elsewhere"
+		if _, err := r.ledger.Reserve(t.Context(), call); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-r.handler.set.Budgets.read(t.Context())
+	if b := r.handler.set.Budgets.Today(t.Context(), "etl"); b.Take(98) == nil || b.Take(97) != nil {
+		t.Errorf("the 3 units of two calls are not counted once: %v", b)
+	}
 }
 
 // unreadable is a store whose spend cannot be read while it is broken.

@@ -38,6 +38,9 @@ func TestCallsOfATokenAreBounded(t *testing.T) {
 		got.Header.Get("X-Should-Retry") != "" || r.seen() != nil {
 		t.Errorf("one more: %s %q", got.Status, got.Header)
 	}
+	if calls := r.turnedAway("token"); calls != 1 {
+		t.Errorf("%d calls are counted", calls)
+	}
 	if len(told) > 0 {
 		t.Errorf("it is told as a lack of units until %s", told[0])
 	}

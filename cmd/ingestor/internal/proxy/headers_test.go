@@ -1,9 +1,13 @@
 package proxy
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
 )
 
 // TestAddresses: an address of the upstream in an answer becomes one of the proxy.
@@ -81,6 +85,55 @@ func TestAnswerHeaders(t *testing.T) {
 	}
 	if got.StatusCode != 200 || got.Header.Get("X-Ratelimit-Remaining") != "5" || len(got.Header.Values("Content-Security-Policy")) != 1 {
 		t.Errorf("%s %q", got.Status, got.Header)
+	}
+}
+
+// TestRequestHeaders: the transport asks for gzip and reads it, but not for a range, which is one
+// of the compressed bytes then. The upstream learns of no program that says nothing about itself.
+func TestRequestHeaders(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	for _, test := range []struct{ name, value, encoding, agent string }{
+		{"User-Agent", "", "gzip", ""},
+		{"User-Agent", "tests/1", "gzip", "tests/1"},
+		{"Range", "bytes=0-1", "identity", "Go-http-client/1.1"},
+	} {
+		got := r.call("GET", "/api/v1/items", test.name, test.value, "Accept-Encoding", "br")
+		sent := r.seen()
+		if got.StatusCode != http.StatusOK || sent.Header.Get("Accept-Encoding") != test.encoding || sent.UserAgent() != test.agent {
+			t.Errorf("%s %q: %s, the upstream got %q", test.name, test.value, got.Status, sent.Header)
+		}
+	}
+}
+
+// TestUpstreamRefusalsAreTold: a refusal of the upstream shuts the pool for others, so it is told
+// with the time at which the pool opens. An answer and a missing right are told as a call that went well.
+func TestUpstreamRefusalsAreTold(t *testing.T) {
+	clock := quota.NewSimClock(time.Date(2026, 11, 22, 22, 0, 0, 0, time.UTC))
+	status := 0
+	var why error
+	var until time.Time
+	told := 0
+	r := newRig(t, rigOptions{
+		clock:  clock,
+		change: func(o *Options) { o.Told = func(err error, at time.Time) { why, until, told = err, at, told+1 } },
+		serve: func(w http.ResponseWriter, _ *http.Request) {
+			if status == http.StatusTooManyRequests {
+				w.Header().Set("Retry-After", "90")
+			}
+			w.WriteHeader(status)
+		},
+	})
+	for i, test := range []struct {
+		status int
+		shut   bool
+	}{{http.StatusOK, false}, {http.StatusForbidden, false}, {http.StatusTooManyRequests, true}} {
+		status = test.status
+		if got := r.call("GET", "/api/v1/items"); got.StatusCode != status || told != i+1 {
+			t.Errorf("%s, %d calls are told of", got.Status, told)
+		}
+		if test.shut != errors.Is(why, quota.ErrBlocked) || !test.shut && why != nil || test.shut != until.Equal(clock.Now().Add(90*time.Second)) {
+			t.Errorf("%d is told as %v until %s", status, why, until)
+		}
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 
 func TestCall(t *testing.T) {
 	r := newRig(t, rigOptions{})
-	got := r.send(r.request("POST", "/api/v1/items?b=2&key=theirs&a=1&access_token=theirs", strings.NewReader(`{"x":1}`),
+	got := r.send(r.request("POST", "/api/v1/items?b=2&key=theirs&a=1&access_token=theirs&k%65y=theirs&x=%30"+theToken[1:], strings.NewReader(`{"x":1}`),
 		"Headroom-Job", "nightly", "Headroom-Region", "DE", "Headroom-Class", "manual", "Headroom-Wait", "1s",
 		"Cookie", "session=theirs", "Authorization", "Bearer theirs", "Proxy-Authorization", "Basic theirs", "X-Forwarded-For", "10.0.0.1",
 		"Referer", "http://127.0.0.1/page", "Connection", "X-Hop", "X-Hop", "theirs", "Content-Type", "application/json", "X-Own", "kept"))
@@ -122,6 +122,12 @@ func TestGrants(t *testing.T) {
 			t.Errorf("%s %q reached the upstream: %v", test.path, test.header, sent != nil)
 		}
 	}
+	for path, want := range map[string]string{"/api/v1/items/7": `method \"get\"`, "/own/v1/other": `method \"GET /v1/other\"`} {
+		r.handler.Update(tokensOf(t, Grant{Upstreams: []string{"api", "own"}, Methods: []string{"list"}}))
+		if got := r.call("GET", path, "Headroom-Token", theToken); got.StatusCode != http.StatusForbidden || !strings.Contains(got.body, want) {
+			t.Errorf("%s: %s %s, want %s", path, got.Status, got.body, want)
+		}
+	}
 	for _, bad := range []Grant{
 		{},
 		{Upstreams: []string{"quux"}},
@@ -173,6 +179,9 @@ func TestForeignPages(t *testing.T) {
 	}
 	if got := r.call("OPTIONS", "/api/v1/items", "Origin", "http://rebound.test", "Access-Control-Request-Method", "GET"); got.StatusCode != http.StatusForbidden || r.seen() != nil {
 		t.Errorf("a preflight: %s", got.Status)
+	}
+	if calls := r.turnedAway("cross_site"); calls != 7 {
+		t.Errorf("%d calls are counted, want the 7 with status 403", calls)
 	}
 }
 
@@ -338,6 +347,9 @@ func TestWaitingIsBounded(t *testing.T) {
 	if got := r.call("GET", "/api/v1/few"); got.Header.Get("Headroom-Refused") != "refused" {
 		t.Errorf("one that does not ask to wait: %v", got.Header)
 	}
+	if calls := r.turnedAway("waiting"); calls != 1 {
+		t.Errorf("%d calls are counted", calls)
+	}
 	close(clock.wake)
 	if got := <-waited; got.StatusCode != 200 {
 		t.Errorf("the one that waits: %s %s", got.Status, got.body)
@@ -447,6 +459,14 @@ func TestBudget(t *testing.T) {
 	if over.StatusCode != http.StatusTooManyRequests || over.Header.Get("Retry-After") != "7200" || over.Header.Get("X-Should-Retry") != "false" {
 		t.Errorf("over its budget: %s %q", over.Status, over.Header)
 	}
+	larger := grants[0]
+	larger.Budget = 7 // what was spent counts
+	r.handler.Update(tokensOf(t, larger, grants[1]))
+	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+		if got := r.call("GET", "/api/v1/items"); got.StatusCode != want {
+			t.Errorf("with a larger budget: %s, want %d", got.Status, want)
+		}
+	}
 	req := r.request("GET", "/api/v1/items", nil)
 	req.Header.Set("X-Api-Key", strings.Repeat("1", 32))
 	if got := r.send(req); got.StatusCode != 200 {
@@ -457,7 +477,7 @@ func TestBudget(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-again.set.Budgets.read(t.Context())
-	if spent := again.set.Budgets.spends["etl"].whole.Spent(); spent != 4 {
+	if spent := again.set.Budgets.spends["etl"].whole.Spent(); spent != 6 {
 		t.Errorf("after a restart %d are spent", spent)
 	}
 	clock.Advance(2 * time.Hour)

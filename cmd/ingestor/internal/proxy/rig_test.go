@@ -82,6 +82,7 @@ upstreams:
     error_format: FORMAT
     accounts: {default: {}, team: {}}
     resumable: upload_id
+    refusals: [{status: 429, until: retry-after}]
     classes: {manual: {use_headroom: true}}
     pools: {units: {quota: 1000, headroom: 100, windows: [{per: day}]}, few: {quota: 1, windows: [{per: 1s}]}}
     default: {"*": {pool: units, cost: 7}}
@@ -278,6 +279,18 @@ func (r *rig) seen() *http.Request {
 	last := r.last
 	r.last = nil
 	return last
+}
+
+// turnedAway returns how many requests the metrics say were turned away for a reason.
+func (r *rig) turnedAway(reason string) (calls int) {
+	r.t.Helper()
+	w := httptest.NewRecorder()
+	r.handler.set.Metrics.Handler().ServeHTTP(w, httptest.NewRequestWithContext(r.t.Context(), "GET", "/metrics", nil))
+	_, after, _ := strings.Cut(w.Body.String(), `ingestor_requests_turned_away_total{reason="`+reason+`"} `)
+	if _, err := fmt.Sscan(after, &calls); err != nil {
+		r.t.Fatalf("%v: %d %s", err, w.Code, w.Body)
+	}
+	return calls
 }
 
 // spent returns the units of a pool that were spent for a job.

@@ -3,6 +3,8 @@ package proxy
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -25,7 +27,7 @@ func TestRefusals(t *testing.T) {
 		"anthropic": {"type": "error", "error.type": "rate_limit_error"},
 		"github":    {"status": "429", "errors.0.type": "RATE_LIMITED"},
 		"graphql":   {"errors.0.extensions.code": "THROTTLED"},
-		"problem":   {"status": 429.0, "title": "Too Many Requests", "code": "blocked"},
+		"problem":   {"status": 429.0, "title": "Too Many Requests", "code": "blocked", "retry_at": "2026-11-22T22:01:30Z"},
 	} {
 		t.Run(format, func(t *testing.T) {
 			clock := quota.NewSimClock(time.Date(2026, 11, 22, 22, 0, 0, 0, time.UTC))
@@ -48,6 +50,12 @@ func TestRefusals(t *testing.T) {
 			if reset := got.Header.Get("X-Ratelimit-Reset"); (reset == strconv.FormatInt(clock.Now().Unix()+90, 10)) != (format == "github") {
 				t.Errorf("the reset is %q", reset)
 			}
+			if kind := got.Header.Get("Content-Type"); !strings.HasPrefix(kind, "application/") || (kind == "application/problem+json") != (format == "problem") {
+				t.Errorf("the body is %q", kind)
+			}
+			if got.Header.Get("Cache-Control") != "no-store" || got.Header.Get("Www-Authenticate") != "" {
+				t.Errorf("a browser or a cache would do something with it: %q", got.Header)
+			}
 			if exact := got.Header.Get("Retry-After-Ms"); (exact == "90000") != (format == "openai" || format == "anthropic") {
 				t.Errorf("in milliseconds it is %q", exact)
 			}
@@ -60,7 +68,7 @@ func TestRefusals(t *testing.T) {
 			req := r.request("GET", "/api/v1/items", nil)
 			req.Header.Del("X-Api-Key")
 			wrong := r.send(req)
-			if wrong.StatusCode != http.StatusUnauthorized || !json.Valid([]byte(wrong.body)) || wrong.Header.Get("Content-Type") != got.Header.Get("Content-Type") {
+			if wrong.StatusCode != http.StatusUnauthorized || !json.Valid([]byte(wrong.body)) || wrong.Header.Get("Content-Type") != got.Header.Get("Content-Type") || wrong.Header.Get("Www-Authenticate") != "Bearer" || strings.Contains(wrong.body, "retry_at") {
 				t.Errorf("%s %q %s", wrong.Status, wrong.Header, wrong.body)
 			}
 			if code := member(t, wrong.body, "error.code"); (code == "invalid_api_key") != (format == "openai") {
@@ -131,6 +139,32 @@ func member(t *testing.T, text, path string) any {
 // TestFailures: what is wrong besides units has a status of its own, and the program does
 // not learn what is behind the proxy.
 func TestFailures(t *testing.T) {
+	for name, test := range map[string]struct {
+		err                      error
+		status                   int
+		kind, says, retry, after string
+		logged                   bool
+	}{
+		"broken":     {io.ErrUnexpectedEOF, 502, "upstream", "api could not be reached, or broke off", "", "", true},
+		"slow":       {context.DeadlineExceeded, 504, "upstream", "the upstream took too long", "", "", true},
+		"other book": {quota.ErrStaleBook, 503, "stale_book", "the price book of the proxy does not match the ledger", "false", "", true},
+		"bad key":    {meter.ErrCredential, 502, "credential", "the proxy has no valid key for this account of api; its log has the details", "false", "", true},
+		"outage":     {quota.ErrOutage, 503, "outage", "the ledger cannot be reached, so the units left are not known", "", "5", false},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
+			r := newRig(t, rigOptions{change: func(o *Options) {
+				o.Base = roundTripper(func(*http.Request) (*http.Response, error) { return nil, fmt.Errorf("at 10.0.0.1: %w", test.err) })
+			}})
+			got := r.call("GET", "/api/v1/items")
+			if got.StatusCode != test.status || member(t, got.body, "code") != test.kind || member(t, got.body, "detail") != test.says || got.Header.Get("Headroom-Refused") != test.kind ||
+				got.Header.Get("X-Should-Retry") != test.retry || got.Header.Get("Retry-After") != test.after {
+				t.Errorf("%s %q %s", got.Status, got.Header, got.body)
+			}
+			if logged := strings.Contains(r.log.String(), `msg="proxied call failed"`) && strings.Contains(r.log.String(), "10.0.0.1"); logged != test.logged {
+				t.Errorf("the log has %s", r.log)
+			}
+		})
+	}
 	r := newRig(t, rigOptions{})
 	r.upstream.Close()
 	got := r.call("GET", "/api/v1/items")
