@@ -31,8 +31,9 @@ type secret struct {
 // newSecret returns the forms of a key: of the part behind a scheme such as Bearer, if there
 // is one. It returns nil if the key is too short.
 func newSecret(key string) *secret {
-	text := key
-	if _, credentials, _ := strings.Cut(key, " "); len(credentials) >= leastSecret {
+	text := strings.TrimSpace(key)
+	_, credentials, _ := strings.Cut(text, " ")
+	if credentials = strings.TrimSpace(credentials); len(credentials) >= leastSecret {
 		text = credentials
 	}
 	if len(text) < leastSecret {
@@ -40,20 +41,17 @@ func newSecret(key string) *secret {
 	}
 	hexadecimal := hex.EncodeToString([]byte(text))
 	forms := append([]string{text, hexadecimal, strings.ToUpper(hexadecimal)}, content.Base64Forms(text, leastEncoded)...)
-	slices.Sort(forms[1:])
+	slices.Sort(forms[1:]) // so that each is looked for once
 	return newForms(slices.Compact(forms)...)
 }
 
-// newForms returns a secret that stands in an answer as these texts.
+// newForms returns a secret that stands in an answer as these texts. None begins with a space.
 func newForms(forms ...string) *secret {
 	s := &secret{}
 	for _, form := range forms {
 		s.forms = append(s.forms, []byte(form))
 		for _, second := range []byte{form[1], '\\', '%', '+'} {
 			s.begin(form[0], second)
-			if form[0] == ' ' {
-				s.begin('+', second)
-			}
 		}
 		s.begin('\\', form[0])
 		s.begin('\\', 'u')
@@ -86,10 +84,7 @@ func (s *secrets) of(key string) *secret {
 	defer s.mu.Unlock()
 	known, is := s.all[key]
 	if !is {
-		if len(s.all) >= mostSecrets {
-			s.all = nil
-		}
-		if s.all == nil {
+		if s.all == nil || len(s.all) >= mostSecrets {
 			s.all = map[string]*secret{}
 		}
 		known = newSecret(key)
@@ -144,7 +139,7 @@ func (s *secret) hideInHeader(h http.Header) {
 
 // mayBeIn reports whether it is worth a look for the key in a header.
 func (s *secret) mayBeIn(value string) bool {
-	return strings.ContainsAny(value, `%\`) || slices.ContainsFunc(s.forms, func(form []byte) bool { return strings.Contains(value, string(form)) })
+	return strings.ContainsAny(value, `%\+`) || slices.ContainsFunc(s.forms, func(form []byte) bool { return strings.Contains(value, string(form)) })
 }
 
 // mask replaces the key in a text. It returns how many bytes at the end may begin it.
@@ -158,7 +153,7 @@ func (s *secret) mask(text []byte) (begins int) {
 			first, _ = content.Unescaped(text[i:])
 		}
 		for _, form := range s.forms {
-			if c := form[0]; c != first && c != text[i] && c != ' ' && len(text)-i >= len(`\u0000`) {
+			if c := form[0]; c != first && c != text[i] && len(text)-i >= len(`\u0000`) {
 				continue
 			}
 			n, more := escaped(text[i:], form)

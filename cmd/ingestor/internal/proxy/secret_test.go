@@ -230,6 +230,43 @@ func TestHidingEscapes(t *testing.T) {
 	}
 }
 
+// TestHide: a key is hidden however it begins, in the header and in the body.
+func TestHide(t *testing.T) {
+	for _, test := range []struct{ key, text string }{
+		{"Bearer key-of-tests", "key-of-tests"},
+		{"Bearer  key of tests", "key+of%20tests"},
+		{" Bearer two words", "two+words"},
+		{"/key/of/tests", `\/key\/of\/tests`},
+		{`"key"of"tests`, `\"key\"of\"tests`},
+		{`\key\of\tests`, `\\key\\of\\tests`},
+	} {
+		resp := &http.Response{Header: http.Header{"X-Echo": {test.text}}, Body: io.NopCloser(iotest.OneByteReader(strings.NewReader("you sent " + test.text)))}
+		Hide(resp, test.key)
+		hidden := string(stars(len(test.text)))
+		if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "you sent "+hidden || resp.Header.Get("X-Echo") != hidden {
+			t.Errorf("%q in %q became %q and %q, %v", test.key, test.text, body, resp.Header, err)
+		}
+	}
+	if forms := newSecret("0123456789").forms; len(forms) != 5 { // hex is the same in capitals, and so are both alphabets of base64
+		t.Errorf("%d forms are looked for, want each once: %q", len(forms), forms)
+	}
+}
+
+// TestRememberedKeysAreBounded: keys may change often, and all of their forms take memory.
+func TestRememberedKeysAreBounded(t *testing.T) {
+	var all secrets
+	first := all.of("the first key")
+	for n := range mostSecrets - 1 {
+		all.of(fmt.Sprint("key ", n))
+	}
+	if all.of("the first key") != first {
+		t.Error("the first key is forgotten")
+	}
+	if all.of("one more key"); len(all.all) > mostSecrets {
+		t.Errorf("%d keys are remembered", len(all.all))
+	}
+}
+
 // BenchmarkHiding reads an answer that repeats no key.
 func BenchmarkHiding(b *testing.B) {
 	text := bytes.Repeat([]byte(`{"a":"some words\nof an answer","b":[1,2,3],"c":"\u00e9"},`), 1000)
