@@ -19,28 +19,15 @@ const (
 	mostBefore = 256 << 10
 )
 
-// body is the body of a request. The transport closes that of a call that it does not send.
-// This one stays open then, so that the rest can be read: a program that sends all of its
-// body first would find its connection reset, and never see the answer.
+// body is the body of a request. ReverseProxy leaves it open when the transport closes that of a
+// call that it does not send, so that the rest can be read: a program that sends all of its body
+// first would find its connection reset, and never see the answer.
 type body struct {
 	io.ReadCloser
 	begun, ended atomic.Bool // read in part, and to its end
-
-	mu           sync.Mutex
-	closed, sent bool
 }
 
 func (b *body) Read(p []byte) (int, error) {
-	b.mu.Lock()
-	closed := b.closed
-	b.mu.Unlock()
-	if closed {
-		return 0, http.ErrBodyReadAfterClose
-	}
-	return b.read(p)
-}
-
-func (b *body) read(p []byte) (int, error) {
 	b.begun.Store(true)
 	n, err := b.ReadCloser.Read(p)
 	if err == io.EOF {
@@ -48,34 +35,6 @@ func (b *body) read(p []byte) (int, error) {
 	}
 	return n, err
 }
-
-func (b *body) Close() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.closed = true
-	if b.sent {
-		return b.ReadCloser.Close()
-	}
-	return nil // the server does, once the request is answered
-}
-
-// answered says that the upstream has answered, so nothing needs the rest.
-func (b *body) answered() {
-	if b == nil {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.sent = true
-	if b.closed {
-		_ = b.ReadCloser.Close()
-	}
-}
-
-// drainer reads a body that was closed, too.
-type drainer struct{ *body }
-
-func (d drainer) Read(p []byte) (int, error) { return d.read(p) }
 
 // drain reads the body of a refused request over HTTP/1, within h.linger. It returns what to
 // do once the answer is written. If the body does not end, the connection is closed.
@@ -88,18 +47,18 @@ func (h *Handler) drain(w http.ResponseWriter, c *call) (after func()) {
 	_ = control.SetReadDeadline(now().Add(h.linger))         // recorders have none
 	waits := r.Header.Get("Expect") != "" && !b.begun.Load() // so the program does not send it
 	if r.ContentLength >= 0 && r.ContentLength <= mostBefore && !waits {
-		_, _ = io.Copy(io.Discard, drainer{b})
+		_, _ = io.Copy(io.Discard, b)
 	}
 	if b.ended.Load() {
 		return func() {}
 	}
-	closes(w.Header(), r)
+	closes(w.Header(), r) // or net/http would read some of it before it answers
 	return func() {
 		switch err := control.Flush(); {
 		case waits:
 			_ = control.SetReadDeadline(now()) // or net/http would read it
 		case err == nil:
-			_, _ = io.CopyN(io.Discard, drainer{b}, mostDrained)
+			_, _ = io.CopyN(io.Discard, b, mostDrained)
 		}
 	}
 }

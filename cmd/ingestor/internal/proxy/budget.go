@@ -238,7 +238,6 @@ func (d *Budgets) refresh(ctx context.Context, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	defer d.once.Do(func() { close(d.first) })
-	d.enter(now)
 	if !d.start.Equal(today) { // the day ended while the ledger was asked
 		return
 	}

@@ -20,7 +20,7 @@ var poolOfAPI = quota.Pool{Upstream: "api", Name: "units"}
 // TestLargeRefusedBodies: a program that sends all of a large body before it reads gets the
 // refusal, not a reset connection.
 func TestLargeRefusedBodies(t *testing.T) {
-	r := newRig(t, rigOptions{})
+	r := newRig(t, rigOptions{asks: true})
 	r.handler.linger = time.Minute
 	if err := r.ledger.BlockFor(t.Context(), poolOfAPI, time.Hour, "shut"); err != nil {
 		t.Fatal(err)
@@ -43,15 +43,21 @@ func TestLargeRefusedBodies(t *testing.T) {
 		},
 	}
 	for header, send := range lengths {
-		for token, want := range map[string]int{theToken: http.StatusTooManyRequests, "": http.StatusUnauthorized} {
+		for call, want := range map[string]int{
+			"PUT /api/v1/items " + theToken: http.StatusTooManyRequests,
+			"PUT /api/v1/items ":            http.StatusUnauthorized,
+			"POST /own/v1/ask " + theToken:  http.StatusRequestEntityTooLarge, // of which a part was read
+		} {
+			verb, rest, _ := strings.Cut(call, " ")
+			path, token, _ := strings.Cut(rest, " ")
 			conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", r.server.Listener.Addr().String())
 			if err != nil {
 				t.Fatal(err)
 			}
 			_ = conn.SetDeadline(time.Now().Add(time.Minute))
-			fmt.Fprintf(conn, "PUT /api/v1/items HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: %s\r\n%s\r\n\r\n", token, header)
+			fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: localhost\r\nHeadroom-Token: %s\r\n%s\r\n\r\n", verb, path, token, header)
 			if err := send(conn); err != nil {
-				t.Errorf("%s: the body was not taken: %v", header, err)
+				t.Errorf("%s, %s: the body was not taken: %v", call, header, err)
 			}
 			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 			if err != nil {
@@ -59,9 +65,33 @@ func TestLargeRefusedBodies(t *testing.T) {
 			}
 			_ = resp.Body.Close()
 			if resp.StatusCode != want || !resp.Close {
-				t.Errorf("%s: %s, closes: %v; want %d", header, resp.Status, resp.Close, want)
+				t.Errorf("%s, %s: %s, closes: %v; want %d", call, header, resp.Status, resp.Close, want)
 			}
 			_ = conn.Close()
+		}
+	}
+}
+
+// TestARefusalDoesNotWaitForTheBody: a program that sends no more once it is refused gets all of the
+// answer at once.
+func TestARefusalDoesNotWaitForTheBody(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	r.handler.linger = 10 * time.Minute
+	for _, header := range []string{"Content-Length: 1048576", "Transfer-Encoding: chunked"} {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", r.server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+		fmt.Fprintf(conn, "PUT /api/v1/items HTTP/1.1\r\nHost: localhost\r\n%s\r\n\r\n", header)
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatalf("%s: %v", header, err)
+		}
+		text, err := io.ReadAll(resp.Body)
+		if _ = resp.Body.Close(); err != nil || resp.StatusCode != http.StatusUnauthorized || !resp.Close || !strings.Contains(string(text), "no_token") {
+			t.Errorf("%s: %s, closes: %v, %v %s", header, resp.Status, resp.Close, err, text)
 		}
 	}
 }

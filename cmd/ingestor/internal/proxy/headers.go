@@ -71,11 +71,8 @@ func rewrite(p *httputil.ProxyRequest) {
 			delete(out.Header, name)
 		}
 	}
-	if out.Header.Get("Range") != "" { // else the transport asks for gzip, and reads it
+	if out.Header.Get("Range") != "" { // the transport asks for no encoding then, so a server may choose one
 		out.Header.Set("Accept-Encoding", "identity")
-	}
-	if _, has := out.Header["User-Agent"]; !has {
-		out.Header["User-Agent"] = nil // none, rather than that of Go
 	}
 	if out.Body != nil {
 		c.out.ReadCloser = out.Body

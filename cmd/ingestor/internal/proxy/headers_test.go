@@ -88,8 +88,8 @@ func TestAnswerHeaders(t *testing.T) {
 	}
 }
 
-// TestRequestHeaders: the transport asks for gzip and reads it, but not for a range, which is one
-// of the compressed bytes then. The upstream learns of no program that says nothing about itself.
+// TestRequestHeaders: the transport asks for gzip and reads it. A range of compressed bytes would be
+// of no use. A program that does not name itself stays without a name.
 func TestRequestHeaders(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	for _, test := range []struct{ name, value, encoding, agent string }{

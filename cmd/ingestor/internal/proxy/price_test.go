@@ -3,8 +3,10 @@ package proxy
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -107,6 +109,25 @@ func TestLongBodies(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestABodyIsKeptUntilItIsClosed: a transport may close it twice, and while its price is read.
+func TestABodyIsKeptUntilItIsClosed(t *testing.T) {
+	h := askRig(t, rigOptions{}).handler
+	c := &call{token: tokensOf(t, Grant{})[0]}
+	c.out.ReadCloser = http.NoBody
+	req := httptest.NewRequestWithContext(context.WithValue(t.Context(), callKey{}, c), "POST", "/", nil)
+	if err := h.keep(req, 5); err != nil || h.bodies.Free() != mostKept-5 {
+		t.Errorf("%v, %d bytes are free", err, h.bodies.Free())
+	}
+	for range 2 {
+		if err := c.out.Close(); err != nil || h.bodies.Free() != mostKept {
+			t.Errorf("closed: %v, %d bytes are free", err, h.bodies.Free())
+		}
+	}
+	if err := h.keep(req, 5); !errors.Is(err, http.ErrBodyReadAfterClose) || h.bodies.Free() != mostKept {
+		t.Errorf("after it is closed: %v, %d bytes are free", err, h.bodies.Free())
 	}
 }
 

@@ -217,8 +217,7 @@ func WithoutKey(costs *quota.Book, keys, upstreams []string) (missing []string) 
 			missing = append(missing, name)
 		}
 	}
-	slices.Sort(missing)
-	return slices.Compact(missing)
+	return missing
 }
 
 // Update replaces the tokens, which [Check] has accepted. Open requests finish.
@@ -343,9 +342,6 @@ func (h *Handler) send(req *http.Request) (*http.Response, error) {
 	ctx, done, crowded := h.wait(req.Context(), c)
 	defer done()
 	resp, err := h.by[c.keyed].RoundTrip(req.WithContext(ctx))
-	if err == nil {
-		c.body.answered()
-	}
 	var refused *quota.RefusedError
 	if crowded && errors.As(err, &refused) && refused.RetryAfter <= c.labels.Wait {
 		h.set.Metrics.RequestRefused(metrics.Waiting)

@@ -36,7 +36,6 @@ func (h *Handler) refuse(w http.ResponseWriter, c *call, err error) {
 		h.set.Told(err, p.RetryAt)
 	}
 	header := w.Header()
-	clear(header) // what ReverseProxy has copied
 	defer h.drain(w, c)()
 	if p.Kind == "too_many_guesses" { // the next guess costs a connection
 		closes(header, c.request)
@@ -53,7 +52,7 @@ func (h *Handler) refuse(w http.ResponseWriter, c *call, err error) {
 		header.Set("Www-Authenticate", "Bearer")
 	}
 	header.Set("Content-Type", contentType)
-	header.Set("Content-Length", strconv.Itoa(len(text)))
+	header.Set("Content-Length", strconv.Itoa(len(text))) // or the answer would end after the drain
 	header.Set("Cache-Control", "no-store")
 	w.WriteHeader(p.Status)
 	_, _ = w.Write(text) // the program may have gone
@@ -130,10 +129,7 @@ func (h *Handler) refusal(c *call, err error) *refusal {
 		p.Status, p.Message, retry = http.StatusGatewayTimeout, "the upstream took too long", true
 		h.complain(c, err)
 	default:
-		p.Message, retry = "the upstream could not be reached, or broke off", true
-		if c.upstream != nil {
-			p.Message = c.upstream.Name + " could not be reached, or broke off"
-		}
+		p.Message, retry = c.upstream.Name+" could not be reached, or broke off", true
 		h.complain(c, err)
 	}
 	if !retry {
