@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -160,31 +161,34 @@ func TestHTTP2(t *testing.T) {
 	secure.EnableHTTP2 = true
 	secure.StartTLS()
 	defer secure.Close()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- r.handler.Serve(ctx, t.Context(), l) }()
 	plain := &http.Transport{Protocols: new(http.Protocols)}
 	plain.Protocols.SetUnencryptedHTTP2(true)
-	defer plain.CloseIdleConnections()
-	for address, client := range map[string]*http.Client{secure.URL: secure.Client(), "http://" + l.Addr().String(): {Transport: plain}} {
+	for scheme, client := range map[string]*http.Client{"https": secure.Client(), "http": {Transport: plain}} {
+		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
 		req := r.request("GET", "/api/v1/items", nil)
-		req.URL.Host, req.URL.Scheme = strings.TrimPrefix(strings.TrimPrefix(address, "https://"), "http://"), strings.Split(address, ":")[0]
+		req.URL.Host, req.URL.Scheme = l.Addr().String(), scheme
+		if scheme == "https" {
+			l = tls.NewListener(l, secure.TLS)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- r.handler.Serve(ctx, t.Context(), l) }()
 		resp, err := client.Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}
 		_ = resp.Body.Close()
 		if resp.StatusCode != 200 || resp.ProtoMajor != 2 {
-			t.Errorf("%s: %s %s", address, resp.Proto, resp.Status)
+			t.Errorf("%s: %s %s", scheme, resp.Proto, resp.Status)
 		}
-	}
-	stop()
-	if err := <-ended; err != nil {
-		t.Errorf("it ended with %v", err)
+		client.CloseIdleConnections()
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("it ended with %v", err)
+		}
 	}
 }
 

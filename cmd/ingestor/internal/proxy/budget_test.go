@@ -251,7 +251,7 @@ func TestBudgetsOutsideTheProxy(t *testing.T) {
 // TestBudgetsCountUnlistedAccounts once, also if the price book lists only some of what a token names.
 func TestBudgetsCountUnlistedAccounts(t *testing.T) {
 	grants := []Grant{{Upstreams: []string{"api", "shop"}, Accounts: []string{"default", "mine"}, Budget: 100}}
-	r := newRig(t, rigOptions{grants: grants})
+	r := newRig(t, rigOptions{grants: grants, clock: quota.NewSimClock(time.Date(2026, 11, 22, 22, 0, 0, 0, time.UTC))})
 	for _, call := range []quota.Call{{Upstream: "api", Method: "get"}, {Upstream: "shop", Method: "list", Account: "mine"}} {
 		call.Job = "etl/elsewhere"
 		if _, err := r.ledger.Reserve(t.Context(), call); err != nil {

@@ -1,8 +1,10 @@
 package proxy
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -100,23 +102,35 @@ func TestConnectionsOfAnAddressAreBounded(t *testing.T) {
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- r.handler.Serve(ctx, ctx, l) }()
-	var first net.Conn
-	for range 3 {
+	dial := func() net.Conn {
 		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", l.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close()
-		if first == nil {
-			first = c
-		}
+		t.Cleanup(func() { _ = c.Close() })
+		_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+		return c
 	}
-	_ = first.SetReadDeadline(time.Now().Add(30 * time.Second))
+	first, calling := dial(), []net.Conn{dial(), dial()}
 	if _, err := first.Read(make([]byte, 1)); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("the first of three is open: %v", err)
 	}
 	if len(closed) != 1 {
 		t.Errorf("%d connections made room", len(closed))
+	}
+	for n := range 3 {
+		if n == 2 {
+			calling = append(calling, dial()) // takes the place of one whose call has ended
+		}
+		c := calling[n]
+		fmt.Fprint(c, "GET /api/v1/items HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _ = resp.Body.Close(); resp.StatusCode != http.StatusUnauthorized {
+			t.Errorf("a call: %s", resp.Status)
+		}
 	}
 	stop()
 	if err := <-ended; err != nil && !strings.Contains(err.Error(), "canceled") {

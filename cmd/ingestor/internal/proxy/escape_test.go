@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -34,7 +35,7 @@ func TestUploads(t *testing.T) {
 				w.Header().Set("Location", "/v1/items?upload_id="+id)
 				return
 			}
-			w.Header().Set("Location", "/v1/items?uploadType=resumable&upload_id=7")
+			w.Header().Set("Location", "/v1/items?upload_id=7&uploadType=resumable")
 		},
 	})
 	chunk := func(verb, path string, header ...string) answered {
@@ -67,6 +68,11 @@ func TestUploads(t *testing.T) {
 	}
 	if got := chunk("PUT", "/api/v1/other?uploadType=resumable&upload_id=7"); got.StatusCode != http.StatusBadRequest || r.seen() != nil {
 		t.Errorf("a chunk of no method: %s %s", got.Status, got.body)
+	}
+	at, query, _ := strings.Cut(address, "?")
+	values, _ := url.ParseQuery(query)
+	if got := chunk("PUT", at+"?"+values.Encode()); values.Encode() == query || got.StatusCode != http.StatusPermanentRedirect || r.seen() == nil {
+		t.Errorf("a chunk at %s with its parameters in another order: %s %s", address, got.Status, got.body)
 	}
 	refused("PUT", address+"&upload_id=8")
 	other := r.request("PUT", address, strings.NewReader("x"), "Content-Range", "bytes 0-0/1")
@@ -168,6 +174,14 @@ func TestTokenStaysHere(t *testing.T) {
 			t.Errorf("%s: %s %s, the upstream got %v", header[0], got.Status, got.body, sent)
 		}
 	}
+	// Only so many texts are compared with tokens. Another credential does not crowd out the token.
+	for range 20 {
+		got := r.call("GET", "/v1/items", "X-Shop-Token", theToken, "X-Api-Key", "theirs", "Authorization", "Basic dXNlcjpwYXNz")
+		if got.StatusCode != http.StatusOK {
+			t.Fatalf("beside another credential: %s %s", got.Status, got.body)
+		}
+	}
+	r.seen()
 	if got := r.call("GET", "/v1/items", "Upgrade", "websocket", "Connection", "Upgrade"); got.StatusCode != http.StatusBadRequest || r.seen() != nil {
 		t.Errorf("a WebSocket without an upstream: %s", got.Status)
 	}

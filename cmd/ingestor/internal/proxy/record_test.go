@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -144,6 +145,15 @@ func TestARecordingHasNoNameOfAnAccount(t *testing.T) {
 	text, all := read()
 	if strings.Contains(text, "alice") || len(all) != 1 || all[0].Host != "*.shop.test" || all[0].Path != "/admin/items" {
 		t.Errorf("recorded: %s", text)
+	}
+}
+
+// TestSegments: a recording may keep what the price book names of a path, and not what it leaves open.
+func TestSegments(t *testing.T) {
+	all := Segments(newRig(t, rigOptions{}).ledger.Book())
+	slices.Sort(all)
+	if want := []string{"", "admin", "all", "api", "few", "items", "v1"}; !slices.Equal(slices.Compact(all), want) {
+		t.Errorf("%q, want %q", all, want)
 	}
 }
 
