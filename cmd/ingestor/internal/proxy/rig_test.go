@@ -281,7 +281,8 @@ func (r *rig) seen() *http.Request {
 	return last
 }
 
-// turnedAway returns how many requests the metrics say were turned away for a reason.
+// turnedAway returns how many requests the metrics say were turned away for a reason. Ask
+// once: the metrics are kept for a second.
 func (r *rig) turnedAway(reason string) (calls int) {
 	r.t.Helper()
 	w := httptest.NewRecorder()
