@@ -2,8 +2,10 @@ package meter_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -114,10 +116,10 @@ upstreams:
 	}
 	r.flush()
 	want("settled", 4)
-	cancelled, cancel := context.WithCancel(ctx)
-	cancel()
-	if _, _, err := r.do(cancelled, "GET", "https://api.example.com/ask?max=9", ""); err == nil {
-		t.Error("a call whose caller has left was sent")
+	r.dial(func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no route to host") })
+	r.meter(nil)
+	if _, _, err := r.do(ctx, "GET", "https://api.example.com/ask?max=9", ""); err == nil {
+		t.Error("a call was sent without a connection")
 	}
 	want("given back", 4)
 }

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -45,7 +47,7 @@ func mustBook(t testing.TB, text string) *book.Book {
 // faulty is a store that fails when it is told to.
 type faulty struct {
 	quota.Store
-	settles atomic.Bool
+	settles, slots atomic.Bool // fail
 }
 
 var errStore = errors.New("the disk is on fire")
@@ -55,6 +57,13 @@ func (s *faulty) Settle(ctx context.Context, t quota.Token, units quota.Units) (
 		return quota.Settlement{}, errStore
 	}
 	return s.Store.Settle(ctx, t, units)
+}
+
+func (s *faulty) Slots(ctx context.Context, tokens []quota.Token, done bool) ([]bool, error) {
+	if s.slots.Load() {
+		return nil, errStore
+	}
+	return s.Store.Slots(ctx, tokens, done)
 }
 
 // The log says what a caller cannot see: why a pool is shut and until when, that a redirect was not followed, and
@@ -143,5 +152,95 @@ func TestLogHasTheReasonOfABlock(t *testing.T) {
 	}
 	if want := `reason="the bill is too high"`; !strings.Contains(r.log.String(), want) {
 		t.Errorf("the log does not have %s:\n%s", want, fmt.Sprint(r.log))
+	}
+}
+
+// A slot that could not be given back is named in the log: at the end of an answer, and when a caller leaves that never
+// closes it.
+func TestLogSaysThatASlotIsKept(t *testing.T) {
+	for name, leaves := range map[string]bool{"at the end": false, "the caller leaves": true} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, func(w http.ResponseWriter, req *http.Request) {
+				w.WriteHeader(200)
+				_ = http.NewResponseController(w).Flush()
+				if leaves {
+					<-req.Context().Done()
+				}
+			}, nil)
+			store := &faulty{Store: memstore.New(&memstore.Options{Clock: r.clock})}
+			var err error
+			if r.ledger, err = quota.New(mustBook(t, loggedBook), store, &quota.Options{Clock: r.clock}); err != nil {
+				t.Fatal(err)
+			}
+			var log lines
+			r.meter(&meter.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			store.slots.Store(true)
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://api.example.com/v1/items", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := r.client.Transport.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if leaves {
+				leave()
+			} else if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+				t.Fatal(err)
+			}
+			for deadline := time.Now().Add(time.Minute); !strings.Contains(log.String(), "the disk is on fire"); time.Sleep(time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatalf("the log does not say it:\n%s", log.String())
+				}
+			}
+			_ = resp.Body.Close()
+		})
+	}
+}
+
+// lines is a log that may be read while it is written.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// A refusal may name a time until which a learned rate is not to be tried.
+func TestALearnedRateObeysADate(t *testing.T) {
+	r := newRig(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat))
+		w.WriteHeader(429)
+	}, nil)
+	r.ledger = newLedger(t, `
+revision: 1
+upstreams:
+  api:
+    hosts: [api.example.com]
+    refusals: [{status: 429, until: retry-after}]
+    pools: {calls: {quota: {learn: {from: 5, to: 1000, obey: true}}}}
+    default: {'*': {pool: calls, cost: 1}}
+`, quota.SystemClock{})
+	r.meter(nil)
+	if status, _, err := r.do(t.Context(), "GET", "https://api.example.com/things", ""); status != 429 {
+		t.Fatal(status, err)
+	}
+	r.flush()
+	_, _, err := r.do(t.Context(), "GET", "https://api.example.com/things", "")
+	refused, is := errors.AsType[*quota.RefusedError](err)
+	if !is || refused.RetryAfter < 50*time.Minute || refused.RetryAfter > 61*time.Minute {
+		t.Errorf("the next call: %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
@@ -64,6 +65,14 @@ upstreams:
 	ask, flush := process()
 	if n := ask(); n != 100 {
 		t.Errorf("the first call reserves %d, want its first of 100", n)
+	}
+	for deadline := time.Now().Add(time.Minute); ; ask() { // a process tells the others while it runs
+		if early, _ := process(); early() != 100 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("no process knows what the calls of another one have cost, before that has ended")
+		}
 	}
 	for range 30 {
 		ask()
