@@ -36,7 +36,9 @@ type Store interface {
 	// Record charges units that are already spent, whatever the limits: corrections, and
 	// calls that were made while the store was down. With an id it takes effect once. It
 	// returns what it has recorded of each charge, also for a repeat. For negative
-	// units these are the units that a window gave back.
+	// units these are the units that a window gave back. The labels of negative units
+	// have a reason, and those of a reservation have none: a correction's spend may be
+	// below 0, and the spend of calls is not.
 	Record(ctx context.Context, r Request) (Units, error)
 	// Block shuts pools until a time, or opens them.
 	Block(ctx context.Context, b BlockRequest) error

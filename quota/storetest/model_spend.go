@@ -198,7 +198,9 @@ func (m *spendTrial) settle(rt *rapid.T) {
 	}
 }
 
-// record charges units that are already spent, at times earlier ones, or gives some back.
+// record charges units that are already spent, at times earlier ones, or gives some back. What is
+// given back has a reason, as the ledger's corrections have. So its sum may be below 0, and settling
+// takes nothing from that sum.
 func (m *spendTrial) record(rt *rapid.T) {
 	charges, _ := m.charges(rt)
 	req, at := quota.Request{Charges: charges[:1], Labels: m.drawLabels(rt)}, m.now
@@ -207,7 +209,7 @@ func (m *spendTrial) record(rt *rapid.T) {
 		at = m.now.Add(-time.Duration(rapid.Int64Range(0, int64(30*time.Hour/time.Second)).Draw(rt, "ago")) * time.Second)
 		req.At = at
 	case 1:
-		req.Charges[0].Units = -req.Charges[0].Units
+		req.Charges[0].Units, req.Labels.Reason = -req.Charges[0].Units, "a correction"
 	}
 	c := &req.Charges[0]
 	got, err := m.store(rt).Record(context.Background(), req)

@@ -216,6 +216,14 @@ func testSpend(t *testing.T, h Harness) {
 			quota.Spent{Day: "2026-03-02", Labels: why, Units: -6, Calls: 1},
 			quota.Spent{Day: "2026-03-01", Labels: missed, Units: 3, Calls: 1})
 	})
+	t.Run("settling_takes_nothing_from_a_correction", func(t *testing.T) {
+		r := newRig(t, h, big)
+		r.buy("unsent", 10, nil, search)
+		why := quota.Labels{Method: "search.list", Job: "trends", Region: "DE", Class: "backfill", Reason: "the console shows 4"}
+		r.record(quota.Request{Charges: []quota.Charge{r.charge("units", -6)}, Labels: why}) // more than that hour will have
+		settle("unsent", 0)(r)
+		check(t, r, quota.SpendQuery{}, quota.Spent{Day: "2026-03-02", Labels: why, Units: -6, Calls: 1})
+	})
 	t.Run("other_accounts_are_others", func(t *testing.T) {
 		r := newRig(t, h, big)
 		c := r.charge("units", 5)

@@ -9,7 +9,8 @@
 -- RETURNS done, now, back, left, charged, repeated, then the state of pages; or gone.
 
 -- correct changes an existing count of spend. It does not recreate a lost count, and takes
--- nothing from what other callers spent since.
+-- nothing from what other callers spent since. Only corrections have a count below 0, and
+-- their labels are no reservation's.
 local function correct(key, field, by)
   local has = call('HGET', key, field)
   if not has then
