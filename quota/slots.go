@@ -327,21 +327,26 @@ func (l *Ledger) renew() {
 	for _, t := range keep {
 		places.stay(t.Upstream, t.Account)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), most)
-	defer cancel()
-	l.renewed(ctx, keep, false)
-	l.renewed(ctx, ended, true)
+	for few := range slices.Chunk(keep, slotsAtOnce) {
+		l.renewed(few, false, most)
+	}
+	for few := range slices.Chunk(ended, slotsAtOnce) {
+		l.renewed(few, true, most)
+	}
 }
 
+// slotsAtOnce bounds the slots that a store is asked for at once, and so how long its other callers
+// wait for the answer: a store renews them in one transaction.
+const slotsAtOnce = 256
+
 // renewed asks the store for slots, and notes what became of them.
-func (l *Ledger) renewed(ctx context.Context, tokens []Token, done bool) {
-	if len(tokens) == 0 {
-		return
-	}
+func (l *Ledger) renewed(tokens []Token, done bool, most time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), most)
+	defer cancel()
 	began := SystemClock{}.Now()
 	held, err := l.store.Slots(ctx, tokens, done)
 	if err != nil {
-		return // they are due again soon
+		return // they are due again soon, and the others do not wait for that
 	}
 	for i, t := range tokens {
 		l.slots.mu.Lock()

@@ -38,6 +38,7 @@ type slotStore struct {
 	quota.Store
 	renewed, done atomic.Int64
 	fails         atomic.Int64
+	most          atomic.Int64 // tokens that it was asked about at once; one heartbeat asks at a time
 }
 
 func (s *slotStore) Slots(ctx context.Context, tokens []quota.Token, done bool) ([]bool, error) {
@@ -46,6 +47,7 @@ func (s *slotStore) Slots(ctx context.Context, tokens []quota.Token, done bool) 
 	} else {
 		s.renewed.Add(1)
 	}
+	s.most.Store(max(s.most.Load(), int64(len(tokens))))
 	if s.fails.Add(-1) >= 0 {
 		return nil, errors.New("no route to host")
 	}
@@ -183,6 +185,26 @@ func TestSlots(t *testing.T) {
 				}
 			}
 			r.done(one, two)
+		},
+		// A store renews them in one transaction or script, and other calls wait for that.
+		"a heartbeat holds up a store for a few slots at a time": func(r *slotRig) {
+			l, err := quota.New(mustParse(r, strings.Replace(slotBook, "in_flight: 2", "in_flight: 1000", 1)), r.store, nil)
+			if err != nil {
+				r.Fatal(err)
+			}
+			var all []*quota.Reservation
+			for range 700 {
+				all = append(all, must(r, l, r.enter))
+			}
+			time.Sleep(3 * time.Minute)
+			r.used(700, 0)
+			if most := r.store.most.Load(); most > 256 {
+				r.Errorf("it was asked to renew %d slots at once", most)
+			}
+			r.store.fails.Store(1) // of the first few
+			time.Sleep(time.Minute)
+			r.used(700, 0)
+			r.done(all...)
 		},
 		"a slot that could not be given back is later": func(r *slotRig) {
 			one := must(r, r.a, r.ask)
