@@ -313,7 +313,7 @@ func (l *Ledger) fresh() bool {
 }
 
 // freshLimit makes sure that the limit of a key is known. While the limits cannot be read,
-// those that are known hold. A limit that this process has never heard of may be lower than the
+// those that are known hold, until they end by themselves. A limit that this process has never heard of may be lower than the
 // price book's, so it is an outage. The price book's would be wrong, and the journal cannot keep
 // a million limits.
 func (l *Ledger) freshLimit(ctx context.Context, keeper LimitKeeper, key string, families ...string) error {

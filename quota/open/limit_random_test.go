@@ -20,8 +20,8 @@ import (
 
 // TestRandomLimits sets limits of keys and of a pool, of which some end by themselves, while three processes spend. Processes end
 // and start, and at times cannot read the limits. A process may use a limit that was in force in
-// the last 2 s, or, while it cannot read, one that it has known. It never takes the price book's
-// for a limit that it does not know.
+// the last 2 s, or, while it cannot read, one that it has known. Such a limit ends for it when it was to
+// end, although another one was set meanwhile. It never takes the price book's for a limit that it does not know.
 func TestRandomLimits(t *testing.T) {
 	const steps = 100
 	checks, seed := "40", "1"
@@ -39,7 +39,7 @@ func TestRandomLimits(t *testing.T) {
 				trials++
 				m := &limitTrial{stores: stores, number: trials, clock: quota.NewSimClock(noon)}
 				for _, key := range []string{"a", "b", "units"} {
-					m.keys = append(m.keys, &limitedKey{name: key, limits: []changedLimit{{noon.Add(-time.Hour), limitOfBook}}})
+					m.keys = append(m.keys, &limitedKey{name: key, limits: []changedLimit{{noon.Add(-time.Hour), limitOfBook, time.Time{}}}})
 				}
 				for i := range m.parties {
 					m.start(rt, i, false)
@@ -85,17 +85,20 @@ type limitTrial struct {
 type limitedKey struct {
 	name   string
 	limits []changedLimit // with the book's, if none was set
-	ends   time.Time      // when the last one ends by itself; zero: never
 	used   int64
 }
 
 type changedLimit struct {
 	at    time.Time
 	limit int64
+	ends  time.Time // by itself; zero: never
 }
 
-// between returns the lowest and the highest limit in force since an instant.
-func (k *limitedKey) between(since time.Time) (least, most int64) {
+func (c *changedLimit) ended(now time.Time) bool { return !c.ends.IsZero() && !now.Before(c.ends) }
+
+// between returns the lowest and the highest limit that a process may go by which knows one that was in force
+// since an instant.
+func (k *limitedKey) between(since, now time.Time) (least, most int64) {
 	for i, c := range k.limits {
 		if i+1 < len(k.limits) && k.limits[i+1].at.Before(since) {
 			continue
@@ -104,6 +107,9 @@ func (k *limitedKey) between(since time.Time) (least, most int64) {
 			least = c.limit
 		}
 		least, most = min(least, c.limit), max(most, c.limit)
+		if c.ended(now) {
+			least, most = min(least, limitOfBook), max(most, limitOfBook)
+		}
 	}
 	return least, most
 }
@@ -166,7 +172,7 @@ func (m *limitTrial) reserve(rt *rapid.T) {
 	p.read = p.read || !down
 	_, err := p.Reserve(rt.Context(), call)
 	m.say(rt, "%s: reserve %s, of which %d are used: %v", p.name, k.name, k.used, err)
-	least, most := k.between(since.Add(-knownWithin))
+	least, most := k.between(since.Add(-knownWithin), now)
 	switch {
 	case err == nil && !known && !p.read:
 		rt.Fatalf("granted, though the limit is unknown")
@@ -179,7 +185,7 @@ func (m *limitTrial) reserve(rt *rapid.T) {
 			rt.Fatalf("an outage, though the limits can be read: %v", err)
 		}
 	case errors.As(err, new(*quota.RefusedError)):
-		if least, most = k.between(since.Add(-knownWithin - time.Second)); k.used < least {
+		if least, most = k.between(since.Add(-knownWithin-time.Second), now); k.used < least {
 			rt.Fatalf("refused, though %d are used and the limits were %d to %d: %v", k.used, least, most, err)
 		}
 	default:
@@ -211,7 +217,7 @@ func (m *limitTrial) set(rt *rapid.T) {
 	if n == 0 {
 		n = limitOfBook
 	}
-	k.limits, k.ends = append(k.limits, changedLimit{m.clock.Now(), n}), one.Until
+	k.limits = append(k.limits, changedLimit{m.clock.Now(), n, one.Until})
 	if n != limitOfBook {
 		p.current[k.name] = m.clock.Now()
 	}
@@ -236,8 +242,8 @@ func (m *limitTrial) restart(rt *rapid.T) {
 func (m *limitTrial) forward(rt *rapid.T) {
 	m.clock.Advance(rapid.SampledFrom([]time.Duration{100 * time.Millisecond, 600 * time.Millisecond, 1600 * time.Millisecond, 2 * time.Second, 5 * time.Second}).Draw(rt, "by"))
 	for _, k := range m.keys {
-		if !k.ends.IsZero() && !m.clock.Now().Before(k.ends) {
-			k.limits, k.ends = append(k.limits, changedLimit{k.ends, limitOfBook}), time.Time{}
+		if last := k.limits[len(k.limits)-1]; last.ended(m.clock.Now()) {
+			k.limits = append(k.limits, changedLimit{last.ends, limitOfBook, time.Time{}})
 		}
 	}
 }
@@ -255,7 +261,8 @@ func (m *limitTrial) history(rt *rapid.T) {
 	}
 }
 
-// unreadable is a store whose limits cannot be read for a while, although its pages can.
+// unreadable is a store whose limits cannot be read for a while, although its pages can. Otherwise they are read
+// however long that takes on a busy machine.
 type unreadable struct {
 	quota.Store
 	quota.LimitKeeper
@@ -266,14 +273,14 @@ func (u *unreadable) KeyLimits(ctx context.Context, after int64, most int) ([]qu
 	if u.down.Load() {
 		return nil, errors.New("no route to the limits")
 	}
-	return u.LimitKeeper.KeyLimits(ctx, after, most)
+	return u.LimitKeeper.KeyLimits(context.WithoutCancel(ctx), after, most)
 }
 
 func (u *unreadable) KeyLimit(ctx context.Context, family, key string) (*quota.KeyLimit, error) {
 	if u.down.Load() {
 		return nil, errors.New("no route to the limits")
 	}
-	return u.LimitKeeper.KeyLimit(ctx, family, key)
+	return u.LimitKeeper.KeyLimit(context.WithoutCancel(ctx), family, key)
 }
 
 func newUnreadable(s quota.Store) *unreadable {
