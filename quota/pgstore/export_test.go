@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -17,7 +18,10 @@ func Lock(s *Store, p quota.Pool) int64 {
 }
 
 // Prune deletes old charges at once, and returns how many.
-func Prune(s *Store) int64 { return s.server.pruneSome(window.At(s.server.clock.Now())) }
+func Prune(s *Store) int64 { return PruneAt(s, s.server.clock.Now()) }
+
+// PruneAt is Prune that began at a time.
+func PruneAt(s *Store, now time.Time) int64 { return s.server.pruneSome(window.At(now)) }
 
 // Steps is the version that this program knows.
 var Steps = len(steps())

@@ -244,6 +244,14 @@ func TestOldChargesAreDeleted(t *testing.T) {
 	if n := pgstore.Prune(s); n > 1 || ask[int](t, session(t, at), "SELECT count(*) FROM headroom_ledger.reservations") != 1 {
 		t.Errorf("it deleted %d, want the older one to be gone", n)
 	}
+
+	charge("c", 400*day) // the clock has jumped
+	charge("d", 400*day+2*time.Hour)
+	ahead := clock.Now()
+	charge("e", 40*day) // and was set back, while a process still deletes
+	if n := pgstore.PruneAt(s, ahead); n != 0 {
+		t.Errorf("by a clock that was set back since, it deleted %d", n)
+	}
 }
 
 // A name that PostgreSQL cannot hold is bad input for its own call.

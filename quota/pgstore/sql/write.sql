@@ -94,13 +94,15 @@ WHERE m.upstream = n.upstream AND m.account = n.account AND m.pool = n.pool AND 
 
 -- prune deletes up to so many charges that are too old, and returns how many. It deletes
 -- none unless a charge is at least an hour old and not too old: otherwise the clock may have
--- jumped ahead. Args: made and counted before, an hour ago, how many.
+-- jumped ahead. It deletes none if the last charge is too old: the clock was set back meanwhile.
+-- Args: made and counted before, an hour ago, how many.
 WITH gone AS (
 	DELETE FROM headroom_ledger.reservations
 	WHERE number = ANY (ARRAY(
 		SELECT number FROM headroom_ledger.reservations
 		WHERE made < $1::bigint AND at < $1::bigint
 			AND EXISTS (SELECT 1 FROM headroom_ledger.reservations WHERE made BETWEEN $1::bigint AND $2::bigint)
+			AND (SELECT made FROM headroom_ledger.reservations ORDER BY number DESC LIMIT 1) >= $1::bigint
 		LIMIT $3::bigint FOR UPDATE SKIP LOCKED))
 	RETURNING 1
 )
