@@ -67,7 +67,7 @@ var prefixes atomic.Int64
 func prefix() string { return fmt.Sprintf("test%d:", prefixes.Add(1)) }
 
 func dial(t testing.TB, addr string) *redis.Client {
-	c := redis.NewClient(&redis.Options{Addr: addr})
+	c := redis.NewClient(&redis.Options{Addr: addr, PoolTimeout: patience})
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -247,14 +247,14 @@ func harness(t *testing.T, client redis.UniversalClient) storetest.Harness {
 	t.Cleanup(func() { redisclock.Set(nil) })
 	prefixOf := make(map[quota.Store]string)
 	again := func(t testing.TB, s quota.Store) quota.Store {
-		other := open(t, client, prefixOf[s])
+		other := openWith(t, client, redisstore.Options{Prefix: prefixOf[s], Timeout: patience}) // a busy machine is no outage
 		prefixOf[other] = prefixOf[s]
 		return other
 	}
 	return storetest.Harness{
 		Open: func(t testing.TB) quota.Store {
 			p := prefix()
-			s := open(t, client, p)
+			s := openWith(t, client, redisstore.Options{Prefix: p, Timeout: patience})
 			prefixOf[s] = p
 			return s
 		},

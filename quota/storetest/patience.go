@@ -168,7 +168,7 @@ func (p *patience) settled() {
 		}
 	}
 	counted := map[string]int64{}
-	for range 3000 {
+	for range 12_000 { // longer than the timeout of any store that the suite runs on
 		all, err := p.ledger.View().Usage(context.Background(), "api", "")
 		if err != nil {
 			p.Fatal(err)
