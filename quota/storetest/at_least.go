@@ -118,6 +118,22 @@ func testAtLeast(t *testing.T, h Harness) {
 			{80 * time.Second, looks("units"), "5, 5, 5, 5"},
 			{91 * time.Second, looks("units"), "0, 0, 5, 5"},
 		}},
+		// The time of a page is that of its latest units. The time at which the units were missing is not.
+		{"when_the_clock_steps_back_a_ring_has_kept_what_counted", ten, nil, []row{
+			{14 * time.Second, reserve(3), "granted 3/10"},
+			{25 * time.Second, atLeast(5, 20*time.Second), "5"},
+			{25*time.Second - time.Microsecond, looks("units"), "8"},
+		}},
+		{"when_the_clock_steps_back_a_log_has_kept_what_counted", all[1:2], nil, []row{
+			{15 * time.Second, reserve(3), "granted 3/10"},
+			{25 * time.Second, atLeast(5, 20*time.Second), "5"},
+			{25*time.Second - time.Microsecond, looks("units"), "8"},
+		}},
+		{"when_the_clock_steps_back_a_counter_is_not_in_its_next_window", all[2:3], nil, []row{
+			{0, reserve(1), "granted 1/100"},
+			{30 * time.Second, atLeast(5, 30*time.Second-time.Microsecond), "5"},
+			{30*time.Second - 2*time.Microsecond, looks("units"), "5"},
+		}},
 		{"past_the_limit", ten, nil, []row{
 			{0, atLeast(15, 0), "15"},
 			{0, reserve(1), "refused 15/10, retry after 11s"},

@@ -7,6 +7,23 @@
 -- RETURNS done, now; per charge what was recorded: of negative units what a window
 --   gave back; then the news of pages.
 
+local function copy(t)
+  local c = {}
+  for k, v in pairs(t or {}) do
+    c[k] = v
+  end
+  return c
+end
+
+-- advanced returns a page whose window i has advanced to an instant. Page p itself stays at its own
+-- time, which units of the past do not move: the clock may step back.
+local function advanced(p, i, at)
+  local q = copy(p)
+  q.put, q.log, q.zset = { [i] = p.put[i] and copy(p.put[i]) }, copy(p.log), nil
+  advance(q, i, at)
+  return q
+end
+
 local now = clock()
 local r = request()
 local past = tonumber(ARGV[5 + 4 * r.n])
@@ -49,14 +66,14 @@ for i = 1, r.n do
     end
     if r.least then
       local w = tonumber(ARGV[7 + 4 * r.n + i])
-      advance(p, w, p.at)
-      local has, from = since(p, w, p.at, at[i])
+      local q = advanced(p, w, p.at)
+      local has, from = since(q, w, p.at, at[i])
       local before = tonumber(ARGV[8 + 5 * r.n])
       if before ~= 0 and before < at[i] and from < NEVER then
         local there
-        has, there = since(p, w, p.at, before)
+        has, there = since(q, w, p.at, before)
         if there == NEVER then
-          has = used(p, w, p.at) -- it has left: all that counts is later
+          has = used(q, w, p.at) -- it has left: all that counts is later
         end
       end
       units = from < NEVER and max(units - has, 0) or 0
