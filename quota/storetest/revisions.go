@@ -72,6 +72,13 @@ func testRevisions(t *testing.T, h Harness) {
 			{220 * minute, revision(2, looks("units"), exact(10, time.Hour), calendar(10, window.Day, "UTC"), ring(10, 3*time.Hour, minute)), "0, 7, 7"},
 			{221 * minute, revision(2, looks("units"), exact(10, time.Hour), calendar(10, window.Day, "UTC"), ring(10, 3*time.Hour, minute)), "0, 7, 0"},
 		}},
+		{"a_bucket_carries_it_too_after_a_block_and_a_clock_that_stepped_back", []window.Limit{exact(10, 24*time.Hour)}, nil, []row{
+			{48 * time.Hour, reserve(2), "granted 2/10"},
+			{48*time.Hour + 2*time.Second, blockFor(time.Second, "units"), "ok"},
+			{25 * time.Hour, revision(2, looks("units"), bucket(5, 50, 7*time.Second)), "2"},
+			{25 * time.Hour, revision(2, record(1), bucket(5, 50, 7*time.Second)), "ok"},
+			{25 * time.Hour, revision(2, looks("units"), bucket(5, 50, 7*time.Second)), "3"},
+		}},
 		{"what_has_left_the_old_ring_does_not_come_back_in_a_coarser_one", []window.Limit{ring(10, 10*time.Second, time.Second)}, nil, []row{
 			{0, reserve(3), "granted 3/10"},
 			{14 * time.Second, looks("units"), "0"},

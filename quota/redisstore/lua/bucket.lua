@@ -1,9 +1,10 @@
 -- Buckets: a level that drains. It is not brought to the present until it changes.
 
--- bucket_level is the level at an instant that is not before that of the last change.
+-- bucket_level is the level at an instant, or at that of the last change if that is later: a page
+-- that is laid out again fills its new buckets later than it was charged.
 local function bucket_level(p, i, at)
   local o = state(i)
-  local level, ago = p[o + 3], at - p[o + 4]
+  local level, ago = p[o + 3], max(at - p[o + 4], 0)
   if level == 0 or ago >= ceil(level / p[o + 6]) then
     return 0
   end
