@@ -47,7 +47,7 @@ func (c *lazyCluster) kill() {
 
 func dialCluster(t testing.TB, o redis.ClusterOptions) *redis.ClusterClient {
 	t.Helper()
-	o.Addrs = startedCluster(t).Addrs()
+	o.Addrs, o.PoolTimeout = startedCluster(t).Addrs(), patience
 	c := redis.NewClusterClient(&o)
 	t.Cleanup(func() { c.Close() })
 	return c

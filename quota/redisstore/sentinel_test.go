@@ -29,7 +29,7 @@ func failover(t testing.TB, s *redistest.Sentinel) {
 
 func dialSentinel(t testing.TB, s *redistest.Sentinel) *redis.Client {
 	t.Helper()
-	c := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: s.Addrs(), MasterName: redistest.MasterName})
+	c := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: s.Addrs(), MasterName: redistest.MasterName, PoolTimeout: patience})
 	t.Cleanup(func() { c.Close() })
 	return c.(*redis.Client)
 }
