@@ -282,7 +282,7 @@ local function write(p, now, q)
     if p.new or p.renamed then
       describe(p, q)
     end
-    call('SET', p.key, shrink(p), 'PX', max(1, ceil((p[7] - now) / 1000)))
+    call('SET', p.key, shrink(p), 'PX', max(1, ceil(max(p[7] - now, p[9]) / 1000))) -- the clock may step back to what counts no more
     for _, key in pairs(p.logs) do
       call('DEL', key) -- of other windows that it had
     end
@@ -320,7 +320,7 @@ local function write(p, now, q)
     end
   end
   if keep or p.zset then -- a log that was empty has lost its expiry
-    local ms = max(1, ceil((p[7] - now + (p[1] < 0 and min(-p[1], RETURN) + p[9] or 0)) / 1000))
+    local ms = max(1, ceil(max(p[7] - now + (p[1] < 0 and min(-p[1], RETURN) + p[9] or 0), p[9]) / 1000))
     call('PEXPIRE', p.key, ms)
     for _, key in pairs(p.logs) do
       call('PEXPIRE', key, ms)
