@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
+
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // State is the state of a run, or of a unit of work in it.
@@ -35,7 +38,7 @@ type Outcome struct {
 	Refused   int64   // calls that the ledger refused
 }
 
-// Charges are units by pool, such as youtube/units.
+// Charges are units by pool, such as youtube/units. Those of budgets are millionths of a dollar.
 type Charges map[string]int64
 
 // Add adds others to charges. It changes no map that it was given.
@@ -55,12 +58,21 @@ func (c *Charges) Add(others Charges) {
 	*c = sum
 }
 
-// Sum returns the units of all pools.
+// Sum returns the units of all pools but budgets.
 func (c Charges) Sum() (units int64) {
-	for _, n := range c {
-		units += n
+	for pool, n := range c {
+		if !strings.HasPrefix(pool, book.BudgetKey("")) {
+			units += n
+		}
 	}
 	return units
+}
+
+// Money returns the budgets among the charges.
+func (c Charges) Money() Charges {
+	all := maps.Clone(c)
+	maps.DeleteFunc(all, func(pool string, _ int64) bool { return !strings.HasPrefix(pool, book.BudgetKey("")) })
+	return all
 }
 
 // scanned scans columns, the last of which has charges.

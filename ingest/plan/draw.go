@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/internal/svg"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // The measures of a picture.
@@ -115,9 +116,9 @@ func (d *picture) panel(p *Pool, top float64) {
 	switch {
 	case limited:
 		highest = max(highest, p.Limit)
-		title += ", limit " + grouped(p.Limit)
+		title += ", limit " + amount(p.Pool, p.Limit)
 	case p.Limit > 0:
-		title += ", far below its limit of " + grouped(p.Limit)
+		title += ", far below its limit of " + amount(p.Pool, p.Limit)
 	}
 	d.Text(plotLeft-40, top+18, "", title)
 	a := axes{top: top + 34, ticks: svg.Ticks(0, 1.04*float64(highest), 4), days: len(p.Days)}
@@ -128,7 +129,7 @@ func (d *picture) panel(p *Pool, top float64) {
 			class = "axis"
 		}
 		d.Line(plotLeft, a.y(tick), plotRight, a.y(tick), class)
-		d.Text(plotLeft-8, a.y(tick)+4, "end faint", grouped(int64(tick)))
+		d.Text(plotLeft-8, a.y(tick)+4, "end faint", amount(p.Pool, int64(tick)))
 	}
 	for i := range p.Days {
 		d.bar(p, &a, i)
@@ -185,9 +186,9 @@ func (d *picture) bar(p *Pool, a *axes, i int) {
 		d.Bar(left, top, width, a.y(float64(below))-top, class, hint)
 		below += units
 	}
-	part(day.Before, "past", fmt.Sprintf("%s: %s units spent before", day.Day, grouped(day.Before)))
+	part(day.Before, "past", fmt.Sprintf("%s: %s spent before", day.Day, units(p.Pool, day.Before)))
 	for _, job := range slices.Sorted(maps.Keys(day.Jobs)) {
-		part(day.Jobs[job], d.series[job], fmt.Sprintf("%s: %s units of %s", day.Day, grouped(day.Jobs[job]), job))
+		part(day.Jobs[job], d.series[job], fmt.Sprintf("%s: %s of %s", day.Day, units(p.Pool, day.Jobs[job]), job))
 	}
 	if day.Deferred > 0 {
 		x, y := left+width/2, a.y(float64(below))-5
@@ -244,6 +245,23 @@ func hours(d time.Duration) string {
 		return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
 	}
 	return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
+}
+
+// amount writes units of a pool: 1,250, or 12.50 USD of a budget.
+func amount(pool string, n int64) string {
+	if strings.HasPrefix(pool, book.BudgetKey("")) {
+		return book.FormatMoney(n)
+	}
+	return grouped(n)
+}
+
+// units writes units of a pool with their word.
+func units(pool string, n int64) string {
+	text := amount(pool, n)
+	if strings.HasSuffix(text, book.Money) {
+		return text
+	}
+	return text + " units"
 }
 
 // grouped writes 1234567 as 1,234,567.

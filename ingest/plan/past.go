@@ -276,6 +276,7 @@ func ReadRecords(runs []catalog.RunRecord) map[Work]Record {
 	passes := map[Work][]int{} // the latest last
 	pages := map[Work]int{}    // of the pass that has begun
 	units := map[Work][]int64{}
+	money := map[Work]map[string][]int64{}
 	failed := map[Work]int{} // in a row
 	for _, run := range slices.Backward(runs) {
 		for i := range run.Work {
@@ -287,6 +288,14 @@ func ReadRecords(runs []catalog.RunRecord) map[Work]Record {
 				if pages[key] > 0 {
 					passes[key] = append(passes[key], pages[key])
 					units[key] = append(units[key], w.Units)
+				}
+				if spent := w.Charges.Money(); len(spent) > 0 {
+					if money[key] == nil {
+						money[key] = map[string][]int64{}
+					}
+					for budget, n := range spent {
+						money[key][budget] = append(money[key][budget], n)
+					}
 				}
 				pages[key], failed[key] = 0, 0
 			case catalog.Failed:
@@ -301,6 +310,14 @@ func ReadRecords(runs []catalog.RunRecord) map[Work]Record {
 	records := map[Work]Record{}
 	for key, all := range passes {
 		records[key] = Record{Pages: typical(all), Units: typical(units[key])}
+	}
+	for key, budgets := range money {
+		r := records[key]
+		r.Money = map[string]int64{}
+		for budget, all := range budgets {
+			r.Money[budget] = typical(all)
+		}
+		records[key] = r
 	}
 	for key, times := range failed {
 		if times >= failures {

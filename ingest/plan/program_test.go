@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/headroom-quota/headroom"
 	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/ingest/plan"
 	"github.com/headroom-quota/headroom/quota/book"
 )
@@ -52,6 +54,58 @@ func TestProgramsSpend(t *testing.T) {
 				t.Errorf("%d units, fits %v, %q", units, p.Fits, p.Notes)
 			}
 		})
+	}
+}
+
+// TestAPlanSaysWhatProgramsCost: in dollars, by what their last runs have spent of budgets.
+func TestAPlanSaysWhatProgramsCost(t *testing.T) {
+	costs, err := book.Parse("costs.yaml", []byte(`
+revision: 1
+budgets: {all: {quota: 20 USD, windows: [{per: month}], of: llm}}
+upstreams:
+  llm:
+    hosts: [llm.example.com]
+    pools: {calls: {quota: 100, windows: [{per: 1m}]}}
+    methods: {ask: {route: POST /ask, cost: 1, bill: 0.05 USD}}
+`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := &ingest.Config{Jobs: map[string]ingest.Job{"app": {Kind: ingest.Command, Cron: "@hourly", MaxUnits: 5, Program: ingest.Program{Command: []string{"app"}, Upstreams: []string{"llm"}}}}}
+	if faults := config.Prepare(); len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	delete(config.Jobs, "retention") // as settings do without youtube
+	run := func(cents int64) catalog.RunRecord {
+		return catalog.RunRecord{Job: "app", Work: []catalog.WorkRecord{{Work: "program", Pages: 1, Units: 3, State: catalog.Done, Charges: catalog.Charges{"llm/calls": 3, "budgets/all": cents * 10_000}}}}
+	}
+	records := plan.ReadRecords([]catalog.RunRecord{run(16), run(15), run(14)})
+	p, err := plan.Make(t.Context(), config, costs, &plan.Options{From: noon, Days: 2, Records: records, Alone: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs := p.Runs
+	want := fmt.Sprintf("job app: its program spends about 0.15 USD of budgets/all a run, as its last runs did; that is %s in %d runs", book.FormatMoney(int64(runs)*150_000), runs)
+	if text := strings.Join(p.Notes, "\n"); !strings.Contains(text, want) || !strings.Contains(text, "The budget has 20.00 USD in month") || runs < 30 {
+		t.Errorf("%d runs: %s\nwant %s", runs, text, want)
+	}
+	for i, want := range []struct {
+		pool  string
+		units int64 // on a whole day
+	}{{"budgets/all", 24 * 150_000}, {"llm/calls", 24 * 3}} {
+		if got := p.Pools[i]; got.Pool != want.pool || got.Days[1].Units != want.units {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+	if !p.Fits {
+		t.Error("5.25 of 20 dollars do not fit")
+	}
+	records[plan.Work{Job: "app", Work: "program"}] = plan.Record{Pages: 1, Units: 3, Money: map[string]int64{"budgets/all": 1_000_000}}
+	if p, err = plan.Make(t.Context(), config, costs, &plan.Options{From: noon, Days: 2, Records: records, Alone: true}); err != nil {
+		t.Fatal(err)
+	}
+	if p.Fits || p.First == nil || p.First.Pool != "budgets/all" || p.Pools[0].Days[0].Units+p.Pools[0].Days[1].Units+p.Pools[0].Days[2].Units != 20_000_000 {
+		t.Errorf("35 of 20 dollars fit: %+v, %+v", p.First, p.Pools[0])
 	}
 }
 

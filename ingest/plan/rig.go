@@ -70,6 +70,9 @@ func newRig(ctx context.Context, s *scenario, costs *quota.Book, clock *quota.Si
 	for _, j := range s.config.List() {
 		r.upstreams = append(r.upstreams, j.MayCall(costs)...)
 	}
+	if slices.ContainsFunc(r.upstreams, func(name string) bool { return costs.Upstreams[name] != nil && len(costs.Upstreams[name].Budgets) > 0 }) {
+		r.upstreams = append(r.upstreams, book.Budgets)
+	}
 	slices.Sort(r.upstreams)
 	r.upstreams = slices.Compact(r.upstreams)
 	quiet := slog.New(slog.DiscardHandler)

@@ -23,9 +23,10 @@ type Work struct{ Job, Work string }
 
 // Record describes earlier runs of a unit of work.
 type Record struct {
-	Pages   int   // of a typical pass; 0 if unknown
-	Units   int64 // that the last run of a typical pass spent
-	Failing bool  // it failed in its last runs
+	Pages   int              // of a typical pass; 0 if unknown
+	Units   int64            // that the last run of a typical pass spent
+	Money   map[string]int64 // of budgets that a typical run spent, in millionths
+	Failing bool             // it failed in its last runs
 }
 
 // rehearsed is the upstream of a plan. The real client makes all calls. Passes get as many

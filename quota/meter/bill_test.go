@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -129,6 +130,46 @@ func TestBills(t *testing.T) {
 	if models["all big"] != 9100+9100 || models["all small"] != 91 {
 		t.Errorf("by model: %v", models)
 	}
+}
+
+// A bound of a run counts its bills by budget, and not among its units.
+func TestBillsOfARun(t *testing.T) {
+	r := newBilled(t, "enforce", "refuse", `{"used":{"in":30,"cached":10,"out":7}}`)
+	b := meter.NewBudget(10)
+	spent := func(when string, requests, millionths int64) {
+		t.Helper()
+		r.flush()
+		want := map[string]int64{"model/requests": requests, "budgets/all": millionths, "budgets/agent": millionths, "budgets/user": millionths}
+		if requests == 0 {
+			want = map[string]int64{}
+		}
+		if got := b.Pools(); !maps.Equal(got, want) || b.Spent() != requests {
+			t.Errorf("%s: %d units, %v, want %v", when, b.Spent(), got, want)
+		}
+	}
+	ask := func(body string, headers ...string) error {
+		req, err := http.NewRequestWithContext(meter.WithBudget(t.Context(), b), "POST", "http://model.example.com/ask", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; i < len(headers); i += 2 {
+			req.Header.Set(headers[i], headers[i+1])
+		}
+		_, _, err = r.send(req)
+		return err
+	}
+	if err := ask(`{"model":"big","max":250,"n":2}`); err == nil {
+		t.Error("more than a user has was spent")
+	}
+	spent("refused", 0, 0)
+	if err := ask(`{"model":"small","max":50,"n":2}`); err != nil {
+		t.Fatal(err)
+	}
+	spent("settled", 1, 20+1+70)
+	if err := ask(`{"model":"small","max":50}`, "X-Answer", "429"); err != nil {
+		t.Fatal(err)
+	}
+	spent("free of money", 2, 91)
 }
 
 // A budget per caller goes by the name before the first slash of the job: that of the token.

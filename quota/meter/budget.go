@@ -51,7 +51,8 @@ func (b *Budget) Spent() int64 {
 }
 
 // Pools returns the units of the calls so far by pool, such as youtube/units: with those that were
-// spent elsewhere, and so have no pool, they are what Spent returns.
+// spent elsewhere, and so have no pool, they are what Spent returns. Budgets in money have the millionths that
+// the calls spent of them, such as budgets/team, which Spent leaves out.
 func (b *Budget) Pools() map[string]int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -112,15 +113,19 @@ type spending struct {
 	pools map[string]int64 // the same by pool; nil: not known
 }
 
-// spends returns what a call spends that is charged after, and was charged before. Money is no unit of a pool.
+// spends returns what a call spends that is charged after, and was charged before. Money counts by budget only.
 func (c *call) spends(after, before quota.Units) spending {
 	s := spending{pools: make(map[string]int64, len(after))}
 	count := func(units quota.Units, sign int64) {
 		for pool, n := range units {
-			if pool != book.Money {
-				s.units += sign * n
-				s.pools[quota.Pool{Upstream: c.upstream.Name, Account: c.account, Name: pool}.String()] += sign * n
+			if pool == book.Money {
+				for _, budget := range c.upstream.Budgets {
+					s.pools[book.BudgetKey(budget.Name)] += sign * n
+				}
+				continue
 			}
+			s.units += sign * n
+			s.pools[quota.Pool{Upstream: c.upstream.Name, Account: c.account, Name: pool}.String()] += sign * n
 		}
 	}
 	count(after, 1)

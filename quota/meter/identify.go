@@ -40,15 +40,21 @@ type call struct {
 	granted  *quota.Reservation
 }
 
-// charges returns the cost of the call by pool, as it was reserved.
+// charges returns the cost of the call by pool, as it was reserved, with its bill.
 func (c *call) charges() quota.Units {
-	if c.content == nil {
+	billed := c.method != nil && c.method.Bill != nil && len(c.upstream.Budgets) > 0
+	if c.content == nil && !billed {
 		return c.units
 	}
 	all := maps.Clone(c.units)
-	for pool := range all {
-		if estimate, has := c.content.estimate[pool]; has {
-			all[pool] = estimate
+	if billed {
+		all[book.Money] = c.method.Bill.Known
+	}
+	if c.content != nil {
+		for pool := range all {
+			if estimate, has := c.content.estimate[pool]; has {
+				all[pool] = estimate
+			}
 		}
 	}
 	return all

@@ -132,7 +132,11 @@ func (h charge) settleNow(units quota.Units) {
 	}
 	charged.Of(h.ctx).Settle(h.c.keys, h.r, units)
 	if b := h.c.caller.Budget; b != nil {
-		b.add(h.c.spends(units, h.r.Charges()))
+		before := reserved(h.r)
+		if _, named := units[book.Money]; !named {
+			delete(before, book.Money) // it stands
+		}
+		b.add(h.c.spends(units, before))
 	}
 }
 

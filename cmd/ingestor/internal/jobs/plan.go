@@ -158,17 +158,17 @@ func poolDay(s *console.Sheet, pool *plan.Pool, d *plan.Day) []string {
 		hours = console.Span(time.Duration(d.Hours * float64(time.Hour)))
 	}
 	if pool.Limit > 0 {
-		bar, limit, left = s.Bar(d.Before+d.Units, pool.Limit), view.Number(pool.Limit), view.Number(d.Left)
+		bar, limit, left = s.Bar(d.Before+d.Units, pool.Limit), view.Amount(pool.Pool, pool.Limit), view.Amount(pool.Pool, d.Left)
 	}
-	return []string{pool.Pool, d.Day, hours, bar, numberOrBlank(d.Before), view.Number(d.Units), limit, left, numberOrBlank(int64(d.Deferred))}
+	return []string{pool.Pool, d.Day, hours, bar, amountOrBlank(pool.Pool, d.Before), view.Amount(pool.Pool, d.Units), limit, left, amountOrBlank("", int64(d.Deferred))}
 }
 
-// numberOrBlank formats a number, and 0 as nothing.
-func numberOrBlank(n int64) string {
+// amountOrBlank formats units of a pool, and 0 as nothing.
+func amountOrBlank(pool string, n int64) string {
 	if n == 0 {
 		return ""
 	}
-	return view.Number(n)
+	return view.Amount(pool, n)
 }
 
 func whether(s *console.Sheet, p *plan.Plan, programs bool) {
@@ -239,7 +239,7 @@ func comparedTable(s *console.Sheet, p *plan.Plan) {
 	for _, c := range p.Compared {
 		var units []string
 		for _, pool := range p.Pools {
-			units = append(units, pool.Pool+" "+view.Number(c.Units[pool.Pool]))
+			units = append(units, pool.Pool+" "+view.Amount(pool.Pool, c.Units[pool.Pool]))
 		}
 		rows = append(rows, []string{c.Windows, strings.Join(units, ", "), view.Number(int64(c.Deferred)), view.Number(c.Refused)})
 	}

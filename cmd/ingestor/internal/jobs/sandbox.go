@@ -204,7 +204,7 @@ func showCounts(a *session.Session, sim *youtubesim.Sim) error {
 		}
 		var rows [][]string
 		for _, c := range all {
-			rows = append(rows, []string{c.Day, c.Method, view.Number(c.Calls), view.Number(c.Units), view.Number(c.Refused), numberOrBlank(c.Failed), numberOrBlank(c.BadKey)})
+			rows = append(rows, []string{c.Day, c.Method, view.Number(c.Calls), view.Number(c.Units), view.Number(c.Refused), amountOrBlank("", c.Failed), amountOrBlank("", c.BadKey)})
 		}
 		s.Table(console.Columns("pacific day", "method", ">calls", ">units", ">refused", ">failed", ">bad key"), rows)
 	})

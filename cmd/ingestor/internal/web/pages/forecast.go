@@ -22,7 +22,7 @@ type forecast struct {
 	RunsJob  string
 	Lacks    string // the window that run does not fit into
 	Window   string
-	window   string   // its name
+	window   string // its name
 	pool     string
 	Guessed  []string // jobs without a finished run; they count with their highest cost
 	Resuming []string // jobs with deferred work, which counts as one more run
