@@ -201,8 +201,11 @@ func (s *state) fill(p *oneRun, r *catalog.RunRecord) {
 	}
 	spent := view.ColumnsOf(sum)
 	for i, c := range spent.Columns() {
-		if units, is := spent.Cells(&sum)[i].(int64); is {
-			p.Figures = append(p.Figures, figure{view.Amount(c.Name, units), c.Name + " spent"})
+		switch units := spent.Cells(&sum)[i].(type) {
+		case int64:
+			p.Figures = append(p.Figures, figure{view.Number(units), c.Name + " spent"})
+		case string: // of a budget
+			p.Figures = append(p.Figures, figure{units, "of " + c.Name})
 		}
 	}
 	p.Figures = append(p.Figures, figure{view.Number(refused), "calls refused"}, figure{view.Number(int64(sum.New)), "new videos"})
