@@ -3,7 +3,7 @@ package quota
 import (
 	"cmp"
 	"context"
-	"errors"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -31,7 +31,7 @@ func (p *prices) spends(c *Call) bool {
 	return c.Family == "" && u != nil && len(u.Budgets) > 0
 }
 
-// billed returns the bill of a call on each of its budgets.
+// billed returns the bill of a call on each of its budgets, and then on the rates of their steps.
 func (p *prices) billed(c *Call) ([]Charge, error) {
 	u := p.book.Upstreams[cmp.Or(c.Upstream, p.only)]
 	units, known := c.Estimate[book.Money]
@@ -73,15 +73,34 @@ func (p *prices) billed(c *Call) ([]Charge, error) {
 			charges[i] = k.charge(pageKey(key))
 		}
 		charges[i].Units = units
-		if u.Mode == book.Observe {
-			charges[i].Windows = slices.Clone(charges[i].Windows)
-			for j := range charges[i].Windows {
-				w := &charges[i].Windows[j]
-				w.Limit = w.Spec.MaxLimit()
+	}
+	for i, budget := range u.Budgets {
+		for _, step := range budget.Then {
+			if step.Slow != nil {
+				rate := p.accounts[of][step.Slow.Name]
+				charge := rate.any
+				if rate.pool != nil {
+					charge = rate.charge(charges[i].Pool.Key)
+				}
+				charge.Units = units
+				charges = append(charges, charge)
 			}
 		}
 	}
+	if u.Mode == book.Observe {
+		for i := range charges {
+			charges[i].unlimited()
+		}
+	}
 	return charges, nil
+}
+
+// unlimited takes the limits from a charge.
+func (c *Charge) unlimited() {
+	c.Windows = slices.Clone(c.Windows)
+	for i := range c.Windows {
+		c.Windows[i].Limit = c.Windows[i].Spec.MaxLimit()
+	}
 }
 
 // billed returns the bill of a call on each of its budgets, with the limits that were set at run time.
@@ -91,9 +110,13 @@ func (l *Ledger) billed(ctx context.Context, p *prices, c *Call) (charges []Char
 		charges, changed, err = l.adoptLimits(ctx, p, charges, "", noProbes)
 	}
 	if err == nil && changed == nil { // else the store says what is impossible, and the limit when it ends
-		err = p.possible(charges, "")
+		err = p.possible(charges[:min(len(charges), len(p.budgetsOf(c)))], "")
 	}
 	return charges, changed, err
+}
+
+func (p *prices) budgetsOf(c *Call) []*book.Pool {
+	return p.book.Upstreams[cmp.Or(c.Upstream, p.only)].Budgets
 }
 
 // bill takes the bill of a call from its budgets. It returns nil if there is none.
@@ -111,7 +134,7 @@ func (l *Ledger) bill(ctx context.Context, p *prices, c *Call) (*bill, error) {
 	}
 	r.Labels.Method = billLabel(cmp.Or(c.Upstream, p.only), c.Method, c.Model)
 	var v Verdict
-	charges, err = p.stepsOf(c, charges).climb(ctx, l, c, func(charges []Charge) (refused Pool, err error) {
+	err = p.stepsOf(c, charges).climb(c, func(charges []Charge) (refused Pool, err error) {
 		r.Charges = charges
 		if v, err = l.store.Reserve(ctx, r); err != nil || v.Allowed || v.Blocked {
 			return Pool{}, err
@@ -119,7 +142,7 @@ func (l *Ledger) bill(ctx context.Context, p *prices, c *Call) (*bill, error) {
 		return v.Pool, nil
 	})
 	if err != nil {
-		return nil, l.storeError(ctx, "reserve "+r.Charges[0].Pool.String(), err)
+		return nil, l.storeError(ctx, "reserve "+charges[0].Pool.String(), err)
 	}
 	if !v.Allowed {
 		if v.Blocked {
@@ -138,114 +161,122 @@ func (l *Ledger) bill(ctx context.Context, p *prices, c *Call) (*bill, error) {
 }
 
 // steps are the steps of its budgets that a call has passed. A call asks first for what is below the next
-// step of each budget. If that is refused, it passes the step, and asks for more. So a step is as exact as the
-// budget, and costs one more request of the store for each call that passes it.
+// step of each budget. If that is refused, it passes the step, and asks again with the other limits. So a step
+// is as exact as the budget. The rates of all steps are charged from the start, so that the charges of a call, and
+// with them its ID and its token, do not depend on its steps. Their limits hold once their step is passed.
 type steps struct {
-	prices *prices
-	full   []Charge // of the budgets, with all of their limits
-	passed []int    // by budget: how many; nil if none has steps
+	budgets []*book.Pool
+	charges []Charge // of the budgets, and then of the rates, with all of their limits
+	passed  []int    // by budget: how many; nil if no step does anything
 }
 
-func (p *prices) stepsOf(c *Call, full []Charge) *steps {
-	s := &steps{prices: p, full: full}
-	if !p.observes(cmp.Or(c.Upstream, p.only)) && slices.ContainsFunc(full, func(c Charge) bool { return s.of(c.Pool) != nil }) {
-		s.passed = make([]int, len(full))
+func (p *prices) stepsOf(c *Call, charges []Charge) *steps {
+	s := &steps{budgets: p.budgetsOf(c), charges: charges}
+	does := func(b *book.Pool) bool {
+		return slices.ContainsFunc(b.Then, func(s book.Step) bool { return !s.Tells() })
+	}
+	if !p.observes(cmp.Or(c.Upstream, p.only)) && slices.ContainsFunc(s.budgets, does) {
+		s.passed = make([]int, len(s.budgets))
 	}
 	return s
 }
 
-func (s *steps) of(budget Pool) []book.Step {
-	return s.prices.book.Upstreams[book.Budgets].Pools[budget.Name].Then
-}
-
-// stepOf says what the last step of a budget that calls pass now does to them, or "".
-func (p *prices) stepOf(u *Usage) (does string) {
-	steps := p.book.Upstreams[u.Pool.Upstream].Pools[u.Pool.Name].Then
-	for i := range steps {
-		if step := &steps[i]; !step.Tells() && slices.ContainsFunc(u.Allowances, func(w WindowUsage) bool { return w.Used >= step.Below(w.Limit) }) {
-			does = step.String()
-		}
-	}
-	return does
-}
-
 // climb asks for a bill, and passes a step after each refusal for which there is one. Ask returns the pool that
-// has refused. Climb returns what was asked for last, and the call gets the class of its steps.
-func (s *steps) climb(ctx context.Context, l *Ledger, c *Call, ask func([]Charge) (refused Pool, err error)) ([]Charge, error) {
+// has refused. The call gets the class of the last step that it has passed.
+func (s *steps) climb(c *Call, ask func([]Charge) (refused Pool, err error)) error {
 	if s.passed == nil {
-		_, err := ask(s.full)
-		return s.full, err
+		_, err := ask(s.charges)
+		return err
 	}
-	for tries := 0; ; tries++ {
-		charges, class, err := s.charges(ctx, l)
-		if err != nil {
-			return s.full, err
-		}
+	for {
+		s.skip()
+		charges, class := s.limited()
 		refused, err := ask(charges)
-		if i := slices.IndexFunc(s.full, func(c Charge) bool { return c.Pool == refused }); i >= 0 && s.passed[i] < len(s.of(refused)) {
-			s.passed[i]++
-			continue
+		i := slices.IndexFunc(s.charges[:len(s.budgets)], func(c Charge) bool { return c.Pool == refused })
+		if err != nil || i < 0 || s.passed[i] == len(s.budgets[i].Then) {
+			c.Class = cmp.Or(class, c.Class)
+			return err
 		}
-		if errors.Is(err, ErrOtherCharges) && tries < mostSteps && s.turn() { // the ID was granted on other steps
-			continue
-		}
-		c.Class = cmp.Or(class, c.Class)
-		return charges, err
+		s.passed[i]++
 	}
 }
 
-// mostSteps bounds how often an ID is looked for on other steps.
-const mostSteps = 100
-
-// turn goes to steps that were not tried, as the wheels of a counter do, or reports false after the last ones.
-func (s *steps) turn() bool {
-	for i := range s.passed {
-		if s.passed[i] < len(s.of(s.full[i].Pool)) {
+// skip passes steps that only tell.
+func (s *steps) skip() {
+	for i, b := range s.budgets {
+		for s.passed[i] < len(b.Then) && b.Then[s.passed[i]].Tells() {
 			s.passed[i]++
-			return true
 		}
-		s.passed[i] = 0
 	}
-	return false
 }
 
-// charges returns what the call asks for on its steps, and the class that they give it.
-func (s *steps) charges(ctx context.Context, l *Ledger) (all []Charge, class string, err error) {
-	all = slices.Clone(s.full)
-	var slow []Charge
-	for i := range all {
-		steps := s.of(all[i].Pool)
-		for _, step := range steps[:s.passed[i]] {
-			class = cmp.Or(step.Class, class)
-			if step.Slow != nil {
-				slow = append(slow, s.slow(&step, &all[i]))
+// limited returns the charges with the limits that hold on the steps that were passed, and the class that they give.
+func (s *steps) limited() (all []Charge, class string) {
+	all = slices.Clone(s.charges)
+	rate := len(s.budgets)
+	for i, b := range s.budgets {
+		for k := range b.Then {
+			step, passed := &b.Then[k], k < s.passed[i]
+			if passed {
+				class = cmp.Or(step.Class, class)
+			}
+			if step.Slow == nil {
+				continue
+			}
+			c := &all[rate]
+			rate++
+			if !passed {
+				c.unlimited()
+			} else if c.Units > c.Windows[0].Limit { // it is sent when nothing else was
+				c.Windows = slices.Clone(c.Windows)
+				c.Windows[0].Limit = c.Units
 			}
 		}
-		if s.passed[i] < len(steps) {
+		if s.passed[i] < len(b.Then) {
 			all[i].Windows = slices.Clone(all[i].Windows)
 			for j := range all[i].Windows {
 				w := &all[i].Windows[j]
-				w.Limit = steps[s.passed[i]].Below(w.Limit)
+				w.Limit = b.Then[s.passed[i]].Below(w.Limit)
 			}
 		}
 	}
-	slow, _, err = l.adoptLimits(ctx, s.prices, slow, "", noProbes)
-	for _, c := range slow {
-		c.Units = min(c.Units, c.Windows[0].Limit)
-		all = append(all, c)
-	}
-	return all, class, err
+	return all, class
 }
 
-// slow returns the charge of the rate of a step, beside that of its budget.
-func (s *steps) slow(step *book.Step, budget *Charge) Charge {
-	k := s.prices.accounts[accountKey{book.Budgets, DefaultAccount, ""}][step.Slow.Name]
-	c := k.any
-	if k.pool != nil {
-		c = k.charge(budget.Pool.Key)
+// stepOf says what the steps of a budget that calls pass now do to them, or "". For the rate of a step, idle says that
+// calls do not pass the step, so that it bounds none of them.
+func (p *prices) stepOf(u *Usage, all []Usage) (does string, idle bool) {
+	pools := p.book.Upstreams[u.Pool.Upstream].Pools
+	if of := pools[u.Pool.Name].StepOf; of != "" {
+		i := slices.IndexFunc(all, func(b Usage) bool { return b.Pool.Name == of && b.Pool.Key == u.Pool.Key })
+		k := slices.IndexFunc(pools[of].Then, func(s book.Step) bool { return s.Slow != nil && s.Slow.Name == u.Pool.Name })
+		return "", i < 0 || !all[i].passes(&pools[of].Then[k])
 	}
-	c.Units = budget.Units
-	return c
+	enforced := func(o *book.Upstream) bool {
+		return o.Mode != book.Observe && slices.ContainsFunc(o.Budgets, func(b *book.Pool) bool { return b.Name == u.Pool.Name })
+	}
+	if !slices.ContainsFunc(slices.Collect(maps.Values(p.book.Upstreams)), enforced) {
+		return "", false
+	}
+	var said []string
+	for i := range pools[u.Pool.Name].Then {
+		step, limit := &pools[u.Pool.Name].Then[i], int64(0)
+		if step.Tells() || !u.passes(step) {
+			continue
+		}
+		for _, rate := range all {
+			if step.Slow != nil && rate.Pool.Name == step.Slow.Name && rate.Pool.Key == u.Pool.Key {
+				limit = rate.Allowances[0].Limit
+			}
+		}
+		said = append(said, step.Words(limit))
+	}
+	return strings.Join(said, "; "), false
+}
+
+// passes reports whether the next call passes a step of the budget.
+func (u *Usage) passes(step *book.Step) bool {
+	return slices.ContainsFunc(u.Allowances, func(w WindowUsage) bool { return w.Used >= step.Below(w.Limit) })
 }
 
 // billLabel returns the label of the method in the spend of a budget, which is that of several upstreams and
@@ -255,7 +286,7 @@ func billLabel(upstream, method, model string) string {
 	if model != "" {
 		text += " " + model
 	}
-	return text[:min(len(text), maxLabel)]
+	return strings.ToValidUTF8(text[:min(len(text), maxLabel)], "")
 }
 
 // splitBill gives the spend of budgets its labels. Names of methods have no spaces.
@@ -321,12 +352,8 @@ func (b *bill) settle(ctx context.Context, l *Ledger, units Units, bounds *costs
 		return nil
 	}
 	each := make(Units, len(b.budgets))
-	pools := l.current().book.Upstreams[book.Budgets]
 	for _, pool := range b.budgets {
 		each[pool.Name] = n
-		if pools != nil && pools.Pools[pool.Name] != nil && pools.Pools[pool.Name].Step {
-			each[pool.Name] = min(n, pools.Pools[pool.Name].Windows[0].Quota)
-		}
 	}
 	_, err := l.settle(ctx, t, each)
 	return err

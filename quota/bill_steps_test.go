@@ -50,10 +50,11 @@ func TestBudgetsSlowDown(t *testing.T) {
 		}
 		must(t, l, of(48))
 		must(t, l, cent)
-		must(t, l, cent) // half of it is spent, and not yet slowly
-		if got := spent(t, l, "all-from-50"); got != 0 {
-			t.Errorf("%d were spent slowly", got)
+		must(t, l, cent)                                                             // half of it is spent, and not yet slowly
+		if _, err := l.Check(t.Context(), cent); !errors.Is(err, quota.ErrRefused) { // all of it was spent in this hour
+			t.Errorf("more in the same hour: %v", err)
 		}
+		clock.Advance(time.Hour + 2*time.Minute)
 		if _, err := l.Check(t.Context(), of(5)); err != nil {
 			t.Errorf("five cents an hour: %v", err)
 		}
@@ -79,17 +80,21 @@ func TestBudgetsSlowDown(t *testing.T) {
 		if all, slowly := spent(t, l, "all"), spent(t, l, "all-from-50"); all != 550_000 || slowly != 50_000 {
 			t.Errorf("%d, slowly %d", all, slowly)
 		}
-		// A call that is dearer than the rate takes all of it, and no more when it is settled.
-		clock.Advance(time.Hour + 2*time.Minute)
-		dear := must(t, l, quota.Call{Upstream: "big", Method: "ask"})
-		if all, slowly := spent(t, l, "all"), spent(t, l, "all-from-50"); all != 650_000 || slowly != 50_000 {
-			t.Errorf("%d, slowly %d", all, slowly)
+		// A call that is dearer than the rate is sent when nothing was spent in its time, and then nothing else is.
+		dear := quota.Call{Upstream: "big", Method: "ask"}
+		if _, err := l.Reserve(t.Context(), dear); !errors.Is(err, quota.ErrRefused) {
+			t.Errorf("a dear call after others: %v", err)
 		}
-		if _, err := l.SettleBounded(t.Context(), dear.Token(), quota.Units{"calls": 1, book.Money: 120_000}); err != nil {
+		clock.Advance(time.Hour + 2*time.Minute)
+		sent := must(t, l, dear)
+		if _, err := l.SettleBounded(t.Context(), sent.Token(), quota.Units{"calls": 1, book.Money: 120_000}); err != nil {
 			t.Fatal(err)
 		}
-		if all, slowly := spent(t, l, "all"), spent(t, l, "all-from-50"); all != 670_000 || slowly != 50_000 {
+		if all, slowly := spent(t, l, "all"), spent(t, l, "all-from-50"); all != 670_000 || slowly != 120_000 {
 			t.Errorf("settled: %d, slowly %d", all, slowly)
+		}
+		if _, err := l.Reserve(t.Context(), cent); !errors.Is(err, quota.ErrRefused) {
+			t.Errorf("a cent after a dear call: %v", err)
 		}
 		// The whole budget still holds, and names itself.
 		if _, err := l.Reserve(t.Context(), of(34)); !errors.Is(err, quota.ErrRefused) || !strings.Contains(err.Error(), "budgets/all: ") {
@@ -102,9 +107,6 @@ func TestBudgetsSlowDown(t *testing.T) {
 		clock.Advance(24*time.Hour + 2*time.Minute)
 		must(t, l, of(30))
 		must(t, l, of(20))
-		if got := spent(t, l, "all-from-50"); got != 0 {
-			t.Errorf("the next day %d were spent slowly", got)
-		}
 	})
 }
 
@@ -138,7 +140,7 @@ func TestBudgetsChangeTheClass(t *testing.T) {
 
 // A limit at run time moves the steps of a budget, and their rates have limits of their own.
 func TestStepsAtRunTime(t *testing.T) {
-	eachStoreWithSteps(t, func(t *testing.T, _ *quota.SimClock, l *quota.Ledger) {
+	eachStoreWithSteps(t, func(t *testing.T, clock *quota.SimClock, l *quota.Ledger) {
 		of := func(cents int64) quota.Call {
 			return quota.Call{Upstream: "small", Method: "ask", Estimate: quota.Units{book.Money: cents * 10_000}}
 		}
@@ -151,12 +153,13 @@ func TestStepsAtRunTime(t *testing.T) {
 		must(t, l, of(50))
 		set("all", 1_200_000)
 		must(t, l, of(10)) // the half of 1.20 dollars
-		if got := spent(t, l, "all-from-50"); got != 0 {
-			t.Errorf("%d were spent slowly", got)
-		}
+		clock.Advance(time.Hour + 2*time.Minute)
 		must(t, l, of(5))
 		set("all-from-50", 120_000)
-		must(t, l, of(7))
+		settled := must(t, l, of(7))
+		if _, err := l.SettleBounded(t.Context(), settled.Token(), quota.Units{"calls": 1, book.Money: 70_000}); err != nil {
+			t.Error(err)
+		}
 		if _, err := l.Reserve(t.Context(), of(1)); !errors.Is(err, quota.ErrRefused) || !strings.Contains(err.Error(), "0.12 USD of 0.12 USD") {
 			t.Errorf("beyond the rate that was set: %v", err)
 		}
@@ -166,12 +169,13 @@ func TestStepsAtRunTime(t *testing.T) {
 // Each key climbs the steps by itself, by its own quota, and a call that is asked for again with its ID is
 // neither charged twice nor settled to less than it cost.
 func TestStepsOfKeysAndIDs(t *testing.T) {
-	eachStoreWithSteps(t, func(t *testing.T, _ *quota.SimClock, l *quota.Ledger) {
+	eachStoreWithSteps(t, func(t *testing.T, clock *quota.SimClock, l *quota.Ledger) {
 		of := func(user string, cents int64) quota.Call {
 			return quota.Call{Upstream: "user", Method: "ask", Keys: map[string]string{book.BudgetKey("each"): user}, Estimate: quota.Units{book.Money: cents * 10_000}}
 		}
 		must(t, l, of("alice", 100))
 		must(t, l, of("bob", 50))
+		clock.Advance(time.Hour + 2*time.Minute)
 		for _, user := range []string{"alice", "bob"} {
 			call := of(user, 7)
 			call.ID = "a call of " + user
@@ -196,6 +200,35 @@ func TestStepsOfKeysAndIDs(t *testing.T) {
 	})
 }
 
+// A call whose own pool refused it is asked for again with its ID, on another step of the budget.
+func TestAnIDThatWasReleasedOnAnotherStep(t *testing.T) {
+	eachStoreWithSteps(t, func(t *testing.T, clock *quota.SimClock, l *quota.Ledger) {
+		cent := quota.Call{Upstream: "small", Method: "ask"}
+		for range 10 {
+			must(t, l, cent)
+		}
+		again := cent
+		again.ID = "again"
+		if _, err := l.Reserve(t.Context(), again); !errors.Is(err, quota.ErrRefused) || !strings.Contains(err.Error(), "small/calls") {
+			t.Fatal(err)
+		}
+		if _, err := l.Admin().Adjust(t.Context(), quota.Pool{Upstream: book.Budgets, Account: quota.DefaultAccount, Name: "all"}, 500_000, "spent elsewhere"); err != nil {
+			t.Fatal(err)
+		}
+		clock.Advance(time.Hour + 2*time.Minute)
+		must(t, l, again)
+		if all, slowly := spent(t, l, "all"), spent(t, l, "all-from-50"); all != 610_000 || slowly != 10_000 {
+			t.Errorf("%d, slowly %d", all, slowly)
+		}
+		if err := l.SetBook(mustParse(t, strings.Replace(stepsBook, "slow: 0.05 USD", "slow: 0.01 USD", 1))); err != nil {
+			t.Fatal(err)
+		}
+		if r := must(t, l, again); !r.Repeat {
+			t.Error("with another rate it is another call")
+		}
+	})
+}
+
 // Whatever is asked, settled and corrected, nothing beyond a step is spent faster than its rate, and nothing that
 // fits is refused.
 func TestRandomSteps(t *testing.T) {
@@ -203,14 +236,13 @@ func TestRandomSteps(t *testing.T) {
 		type grant struct {
 			at    time.Time
 			cents int64
-			slow  bool
 		}
 		seed := rand.Uint64()
 		random := rand.New(rand.NewPCG(seed, 0))
 		var all []grant
-		sum := func(within time.Duration, slow bool) (cents int64) {
+		sum := func(within time.Duration) (cents int64) {
 			for _, g := range all {
-				if clock.Now().Sub(g.at) < within && (!slow || g.slow) {
+				if clock.Now().Sub(g.at) < within {
 					cents += g.cents
 				}
 			}
@@ -219,21 +251,20 @@ func TestRandomSteps(t *testing.T) {
 		for range 400 {
 			clock.Advance(time.Duration(random.Int64N(int64(20 * time.Minute))))
 			cents := random.Int64N(5) + 1
-			before := sum(24*time.Hour, false)
-			slow := before+cents > 50
+			day, hour := sum(24*time.Hour)+cents, sum(time.Hour)+cents
 			_, err := l.Reserve(t.Context(), quota.Call{Upstream: "small", Method: "ask", Estimate: quota.Units{book.Money: cents * 10_000}})
 			switch {
 			case err == nil:
-				if slow && sum(time.Hour, true)+cents > 5 || before+cents > 100 {
-					t.Fatalf("seed %d: %d cents were granted after %d, %d of them slowly within an hour", seed, cents, before, sum(time.Hour, true))
+				if day > 50 && hour > 5 || day > 100 {
+					t.Fatalf("seed %d: %d cents were granted, with them %d in a day and %d in an hour", seed, cents, day, hour)
 				}
-				all = append(all, grant{clock.Now(), cents, slow})
+				all = append(all, grant{clock.Now(), cents})
 			case !errors.Is(err, quota.ErrRefused):
 				t.Fatal(err)
 			default: // rings give units back a bucket late
-				late := sum(24*time.Hour+2*time.Minute, false)+cents > 50
-				if !late || late && sum(time.Hour+2*time.Minute, true)+cents <= 5 && sum(24*time.Hour+2*time.Minute, false)+cents <= 100 {
-					t.Fatalf("seed %d: %d cents were refused after %d, %d of them slowly within an hour: %v", seed, cents, before, sum(time.Hour, true), err)
+				day, hour = sum(24*time.Hour+2*time.Minute)+cents, sum(time.Hour+2*time.Minute)+cents
+				if day <= 50 || day <= 100 && hour <= 5 {
+					t.Fatalf("seed %d: %d cents were refused, with them %d in a day and %d in an hour: %v", seed, cents, day, hour, err)
 				}
 			}
 		}

@@ -54,7 +54,7 @@ func (l *Ledger) Check(ctx context.Context, c Call) (Verdict, error) {
 // checkBill checks whether budgets have room for a bill, on the steps that the call would pass.
 func (l *Ledger) checkBill(ctx context.Context, p *prices, c *Call, charges []Charge, changed []adopted) error {
 	var why error
-	_, err := p.stepsOf(c, charges).climb(ctx, l, c, func(charges []Charge) (refused Pool, err error) {
+	err := p.stepsOf(c, charges).climb(c, func(charges []Charge) (refused Pool, err error) {
 		_, why = l.check(ctx, c, &price{charges: charges, adopted: changed}, "check "+charges[0].Pool.String())
 		if never, ok := errors.AsType[*ImpossibleError](why); ok {
 			return never.Pool, nil

@@ -21,7 +21,8 @@ type Usage struct {
 	Keys       int           // of a page of a keyed pool: how many keys the pool has
 	Learned    *Learned      // of a pool whose limit is learned; else nil
 	Waiting    []Waiting     // who waits for its units, in the order of their turns
-	Step       string        // of a budget: what its last step now does to calls, or ""
+	Step       string        // of a budget: what its steps do to calls now, or ""
+	Idle       bool          // of the rate of a step of a budget: calls do not pass the step, so it bounds none of them
 }
 
 // WindowUsage is one window of a pool, as ordinary callers see it. Its Spec says what kind
@@ -75,7 +76,7 @@ func (v View) Usage(ctx context.Context, upstream, account string) ([]Usage, err
 				l.shut.opened(s.Pool, mark, s.Now)
 			}
 			u := usage(s, p.windows(c.Pool), reported)
-			u.Waiting, u.Step = waitingFor(waiting, c.Pool), p.stepOf(&u)
+			u.Waiting = waitingFor(waiting, c.Pool)
 			return u
 		}
 		charges, states, forgotten, err := l.look(ctx, charges)
@@ -101,6 +102,12 @@ func (v View) Usage(ctx context.Context, upstream, account string) ([]Usage, err
 				return nil, l.storeError(ctx, "look at "+key.upstream, err)
 			}
 			all = append(all, keys...)
+		}
+		if key.upstream == book.Budgets {
+			for i := range all[first:] {
+				u := &all[first+i]
+				u.Step, u.Idle = p.stepOf(u, all[first:])
+			}
 		}
 		slices.SortStableFunc(all[first:], func(a, b Usage) int { return strings.Compare(a.Pool.Name, b.Pool.Name) })
 		if lost == nil && len(forgotten) > 0 {

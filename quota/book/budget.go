@@ -269,10 +269,15 @@ func (s *Step) Below(limit int64) int64 { return limit/100*s.At + limit%100*s.At
 func (s *Step) Tells() bool { return s.Slow == nil && s.Class == "" }
 
 // String says in words what the step does.
-func (s *Step) String() string {
+func (s *Step) String() string { return s.Words(0) }
+
+// Words says what the step does, with another limit of its rate unless that is zero.
+func (s *Step) Words(limit int64) string {
 	var all []string
 	if s.Slow != nil {
-		all = append(all, "calls spend at most "+windowWords(s.Slow.Windows, true))
+		windows := slices.Clone(s.Slow.Windows)
+		windows[0].Quota = cmp.Or(limit, windows[0].Quota)
+		all = append(all, "calls spend at most "+windowWords(windows, true))
 	}
 	if s.Class != "" {
 		all = append(all, "calls have the class "+s.Class)
@@ -283,7 +288,7 @@ func (s *Step) String() string {
 // StepsOf returns the steps of a budget, or nil, and whether a pool is the rate of one.
 func (b *Book) StepsOf(budget string) (steps []Step, is bool) {
 	if u := b.Upstreams[Budgets]; u != nil && u.Pools[budget] != nil {
-		return u.Pools[budget].Then, u.Pools[budget].Step
+		return u.Pools[budget].Then, u.Pools[budget].StepOf != ""
 	}
 	return nil, false
 }
@@ -392,6 +397,11 @@ func (r *reader) steps(p *Pool, d *keys.Budget, label string, upstreams map[stri
 			r.fault(r.place(&s.Slow), "slow of %s is nothing; write an amount above 0", label)
 		case s.Slow != "":
 			windows := []keys.Window{{Per: s.Per}}
+			if _, period := parts(s.Per); period != "" { // in the zone of the budget
+				for _, w := range d.Windows {
+					windows[0].Zone = cmp.Or(windows[0].Zone, w.Zone)
+				}
+			}
 			spec, err := specOf(&windows[0])
 			if err != nil {
 				r.fault(r.place(&s.Per), "%s", err.Error())
@@ -399,7 +409,7 @@ func (r *reader) steps(p *Pool, d *keys.Budget, label string, upstreams map[stri
 			}
 			name := fmt.Sprintf("%s-from-%d", p.Name, step.At)
 			slow := *p
-			slow.Name, slow.Keys, slow.Step = name, nil, true
+			slow.Name, slow.Keys, slow.StepOf = name, nil, p.Name
 			if p.By != nil {
 				slow.Keys = map[string][]Window{}
 			}

@@ -34,9 +34,8 @@ type Pool struct {
 	Money bool
 	// Then are the steps of a budget, in rising order.
 	Then []Step
-	// Step says that the pool is the rate of a step of a budget. It holds only for calls that have passed the
-	// step, and a call takes all of it at most.
-	Step bool
+	// StepOf is the budget of which the pool is the rate of a step, or "". It bounds only calls that pass the step.
+	StepOf string
 	// Lease is set if processes take units in blocks. The rings of Windows, and those of
 	// accounts and keys, count units for Life longer, because calls leave that much later.
 	Lease Lease

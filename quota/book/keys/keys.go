@@ -60,15 +60,15 @@ type Budget struct {
 	By      []Source          `yaml:"by" short:"item" size:"1..4" noun:"key source" as:"keySource" doc:"The source of the key of a call, for a budget per user, team or agent. Each key has the budget for itself. The texts of several sources make one key, with commas between them."`
 	MaxKeys int64             `yaml:"max_keys" range:"1..10000000" assumed:"100000" example:"100" doc:"The number of keys that are counted separately. Further keys share one count. It needs 'by'."`
 	Keys    map[string]string `yaml:"keys" names:"long" size:"1..100000" is:"amount" noun:"key" example:"{alice: 50 USD}" doc:"Keys with another quota. It needs 'by'."`
-	Then    []Step            `yaml:"then" size:"1..8" noun:"step" example:"[{at: 80%, slow: 0.50 USD, per: 1h}]" doc:"What happens to calls before the budget is used up, in rising order. Those that were passed still hold."`
+	Then    []Step            `yaml:"then" size:"1..8" noun:"step" example:"[{at: 80%, slow: 0.50 USD, per: 1h}]" doc:"What happens to calls before the budget is used up, in rising order. A step holds until the budget is used up."`
 }
 
 // Step is what becomes of the calls of a budget once a part of it is spent.
 type Step struct {
-	At    string `yaml:"at" is:"percent" example:"80%" required:"write the part of the budget, as in at: 80%" doc:"Required. The part of the quota that calls may spend in each window before they pass the step. Notices tell of it, also if it says nothing else."`
-	Slow  string `yaml:"slow" is:"amount" example:"0.50 USD" doc:"Calls that have passed the step may spend this in each 'per', all together. One that may cost more takes all of it. With 'by', each key has it for itself."`
-	Per   Span   `yaml:"per" is:"duration" words:"minute|hour|day|week|month" example:"1h" doc:"The window of 'slow': a duration, or a period of the calendar."`
-	Class string `yaml:"class" is:"phrase" example:"background" doc:"Calls that have passed the step have this [class](#class), in place of their own. All upstreams of the budget must have it."`
+	At    string `yaml:"at" is:"percent" example:"80%" required:"write the part of the budget, as in at: 80%" doc:"Required. The part of the quota that calls may spend in each window before they pass the step. People are told when it is reached, also by a step that has no other key."`
+	Slow  string `yaml:"slow" is:"amount" example:"0.50 USD" doc:"What may be spent in each 'per' by calls that pass the step, all together. What was spent in that time before the step counts, too. A call that may cost more is sent when nothing else was spent in that time. With 'by', each key has it for itself."`
+	Per   Span   `yaml:"per" is:"duration" words:"minute|hour|day|week|month" example:"1h" doc:"The window of 'slow': a duration, or a period of the calendar in the zone of the budget."`
+	Class string `yaml:"class" is:"phrase" example:"background" doc:"The [class](#class) of calls that pass the step, in place of their own. All upstreams of the budget must have it. Of several steps that were passed, the last one's counts."`
 }
 
 // PriceList has the prices of a million of what calls use, such as tokens.

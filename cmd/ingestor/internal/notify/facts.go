@@ -79,7 +79,7 @@ func (f *found) ledger(is *verdict.State, shares []int) {
 	least := cheapest(is.Book)
 	for i := range is.Pools {
 		u := &is.Pools[i]
-		if !verdict.Known(u) || verdict.IsStep(is.Book, u) {
+		if !verdict.Known(u) {
 			continue
 		}
 		pool := u.Pool.String()
@@ -95,7 +95,7 @@ func (f *found) ledger(is *verdict.State, shares []int) {
 			f.add(Blocked, 0, "blocked/"+pool, "%s is blocked until %s by the %s: %s", pool, moment(u.Blocked), who(u), u.Reason)
 		}
 		w := fullest(u)
-		if w == nil {
+		if w == nil || isRate(is.Book, u) { // it fills up again and again
 			continue
 		}
 		if enough := max(least[pool], 1); w.Remaining < enough+w.Limit*slack/100 {
@@ -118,6 +118,14 @@ func (f *found) share(pool string, w *quota.WindowUsage, share, of int, key, mor
 	}
 	f.add(Share, of, key, "%s: %d%% of %s is used, %s of %s%s", pool, w.Used*100/w.Limit, w.Window, view.Amount(pool, w.Used), view.Amount(pool, w.Limit), more)
 	f.last().Lasts = w.Used*100 < w.Limit*int64(share)
+}
+
+// isRate reports whether a pool is the rate of a step of a budget.
+func isRate(b *quota.Book, u *quota.Usage) (is bool) {
+	if u.Pool.IsMoney() {
+		_, is = b.StepsOf(u.Pool.Name)
+	}
+	return is
 }
 
 func stepKey(pool string, step *book.Step) string { return fmt.Sprintf("step/%s/%d", pool, step.At) }

@@ -230,14 +230,6 @@ func (s *State) lacking(u *quota.Usage) bool {
 	return Known(u) && s.Used(u) && (u.Blocked.After(u.Now) || s.JobsOf(u.Pool.String()) == 0 && usedUp(u) != nil)
 }
 
-// IsStep reports whether a pool is the rate of a step of a budget.
-func IsStep(b *quota.Book, u *quota.Usage) (is bool) {
-	if u.Pool.IsMoney() {
-		_, is = b.StepsOf(u.Pool.Name)
-	}
-	return is
-}
-
 // StepsOf returns the steps of a budget.
 func StepsOf(b *quota.Book, u *quota.Usage) (steps []book.Step) {
 	if u.Pool.IsMoney() {

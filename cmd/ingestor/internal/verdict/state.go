@@ -413,7 +413,7 @@ func (s *State) JobsOf(pool string) (n int) {
 	return n
 }
 
-// Used reports whether anybody uses a pool. The rate of a step of a budget is told with its budget.
+// Used reports whether anybody uses a pool. The rate of a step of a budget is used by calls that pass the step.
 func (s *State) Used(u *quota.Usage) bool {
-	return (u.Known || s.JobsOf(u.Pool.String()) > 0) && !IsStep(s.Book, u)
+	return (u.Known || s.JobsOf(u.Pool.String()) > 0) && (!u.Idle || u.Blocked.After(u.Now))
 }
