@@ -287,6 +287,9 @@ func (s *Step) Words(limit int64) string {
 
 // StepsOf returns the steps of a budget, or nil, and whether a pool is the rate of one.
 func (b *Book) StepsOf(budget string) (steps []Step, is bool) {
+	if b == nil {
+		return nil, false
+	}
 	if u := b.Upstreams[Budgets]; u != nil && u.Pools[budget] != nil {
 		return u.Pools[budget].Then, u.Pools[budget].StepOf != ""
 	}
