@@ -251,9 +251,13 @@ func showSpend(ctx context.Context, a *session.Session, l *quota.Ledger, f *spen
 	if err != nil {
 		return err
 	}
-	if slices.Contains(by, quota.ByModel) { // only budgets have models
-		all = slices.DeleteFunc(all, func(s quota.Spent) bool { return !s.Pool.IsMoney() })
-	}
+	all = slices.DeleteFunc(all, func(s quota.Spent) bool {
+		if s.Pool.IsMoney() { // what the rate of a step has is that of its budget
+			_, rate := l.Book().StepsOf(s.Pool.Name)
+			return rate
+		}
+		return slices.Contains(by, quota.ByModel) // only budgets have models
+	})
 	views := view.Spend(all, by)
 	return a.Print(views, func(s *console.Sheet) {
 		spendTable(s, views, by)

@@ -47,7 +47,8 @@ func readLedger(ctx context.Context, src *view.Sources) (r readings, err error) 
 		if i > 0 && pools[i].Keys > 0 && sameName(pools[i].Pool, pools[i-1].Pool) {
 			continue // of a keyed pool, the fullest key comes first; nothing bounds the names of keys
 		}
-		r.pool(&pools[i])
+		_, rate := src.Ledger.Book().StepsOf(pools[i].Pool.Name)
+		r.pool(&pools[i], pools[i].Pool.IsMoney() && !rate)
 	}
 	spent, err := src.Ledger.View().Spend(ctx, quota.SpendQuery{Since: pools[0].Now})
 	if err != nil {
@@ -57,7 +58,7 @@ func readLedger(ctx context.Context, src *view.Sources) (r readings, err error) 
 	return r, lost // of the pools that are known
 }
 
-func (r *readings) pool(u *quota.Usage) {
+func (r *readings) pool(u *quota.Usage, budget bool) {
 	of := []string{u.Pool.Upstream, u.Pool.Account, u.Pool.Name}
 	blocked, until := 0.0, 0.0
 	if u.Blocked.After(u.Now) {
@@ -75,7 +76,7 @@ func (r *readings) pool(u *quota.Usage) {
 		r.add(windowNext, float64(w.NextUnits), of...)
 		r.add(windowNextAt, instant(w.NextAt), of...)
 		r.add(windowResetAt, instant(w.ResetAt), of...)
-		if u.Pool.IsMoney() {
+		if budget {
 			r.add(budgetUsed, float64(w.Used)/1e6, of[2:]...)
 			r.add(budgetLimit, float64(w.Limit)/1e6, of[2:]...)
 		}

@@ -217,7 +217,7 @@ func TestBudgetsAreInDollars(t *testing.T) {
 revision: 1
 upstreams: {maps: {pools: {units: {quota: 100, windows: [{per: 24h}]}}, methods: {geocode: {cost: 1, bill: 0.25 USD}}}}
 budgets:
-  all: {quota: 20 USD, windows: [{per: month, zone: UTC}], of: maps}
+  all: {quota: 20 USD, windows: [{per: month, zone: UTC}], of: maps, then: [{at: 50%, slow: 5 USD, per: 1h}]}
   user: {quota: 1.50 USD, windows: [{per: day, zone: UTC}], of: maps, by: {header: X-User, default: none}}
 `), nil)
 	r.must(err)
@@ -230,6 +230,9 @@ budgets:
 	all := r.scrape()
 	r.expect(all, 0.75, "headroom_budget_used_dollars", "budget", "all", "window", "month UTC")
 	r.expect(all, 20, "headroom_budget_limit_dollars", "budget", "all")
+	if budgets := len(all["headroom_budget_used_dollars"].GetMetric()); budgets != 2 {
+		t.Errorf("%d budgets, want 2: the rate of a step is none", budgets)
+	}
 }
 
 // TestSpendHasACap is for callers that name a job for each of their users.
