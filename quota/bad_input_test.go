@@ -235,3 +235,31 @@ func badOthers(t *testing.T, l *quota.Ledger) {
 		})
 	}
 }
+
+// A caller over HTTP settles a call to a multiple of what it has reserved, by the price book, or to the highest price.
+func TestSettleBounded(t *testing.T) {
+	l, err := quota.New(mustParse(t, `
+revision: 1
+upstreams:
+  api:
+    pools:
+      few: {quota: 1000, settle_factor: 3, windows: [{per: 1h}]}
+      many: {quota: 1000, windows: [{per: 1h}]}
+    methods: {few: {pool: few, cost: 5}, many: {pool: many, cost: 5}, dear: {pool: few, cost: 40}}
+`), memstore.New(nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pool, most := range map[string]int64{"few": 60, "many": 200} {
+		for _, n := range []int64{most + 1, most} {
+			r := must(t, l, quota.Call{Upstream: "api", Charges: quota.Units{pool: 20}})
+			if _, err := l.SettleBounded(t.Context(), r.Token(), quota.Units{pool: n}); errors.Is(err, quota.ErrBadInput) != (n > most) || err != nil && n <= most {
+				t.Errorf("20 units of %s settled to %d: %v", pool, n, err)
+			}
+		}
+	}
+	r := must(t, l, quota.Call{Method: "few"})
+	if _, err := l.SettleBounded(t.Context(), r.Token(), quota.Units{"few": 40}); err != nil {
+		t.Errorf("settled to the highest price: %v", err)
+	}
+}

@@ -475,3 +475,32 @@ func TestBillsOfHoldsAndLongCalls(t *testing.T) {
 		}
 	})
 }
+
+// A budget that cannot be given back what a refused call has not spent stays charged, and an observer hears why.
+func TestABillThatStaysCharged(t *testing.T) {
+	store := &broken{Store: memstore.New(nil)}
+	var told []quota.Event
+	l, err := quota.New(mustParse(t, budgetBook), store, &quota.Options{Observer: quota.ObserverFunc(func(e quota.Event) { told = append(told, e) })})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		must(t, l, spendOf("big", "alice"))
+	}
+	told, store.settle = nil, true
+	if _, err := l.Reserve(t.Context(), spendOf("big", "bob")); !errors.Is(err, quota.ErrRefused) {
+		t.Errorf("beyond the limit of the upstream: %v", err)
+	}
+	var failed []quota.Event
+	for _, e := range told {
+		if e.Kind == quota.EventFailed {
+			failed = append(failed, e)
+		}
+	}
+	if len(failed) != 1 || failed[0].Pool.String() != "budgets/all" || !errors.Is(failed[0].Err, errBroken) {
+		t.Errorf("the observer hears %+v of %+v", failed, told)
+	}
+	if n := spent(t, l, "all"); n != 400_000 {
+		t.Errorf("%d are spent", n)
+	}
+}

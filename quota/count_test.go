@@ -196,6 +196,35 @@ func TestReconcileDownAtOnce(t *testing.T) {
 	}
 }
 
+// Units that come back are told, and calls that were refused for them are let through.
+func TestReconcileGivesBack(t *testing.T) {
+	p := newPacific(t, "2026-11-20", 9*time.Hour, 1)
+	var told []quota.Event
+	l, err := quota.New(mustParse(t, pacificBook), memstore.New(&memstore.Options{Clock: p.clock}), &quota.Options{
+		Clock: p.clock, Observer: quota.ObserverFunc(func(e quota.Event) { told = append(told, e) }),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.ledger[0] = l
+	call := quota.Call{Upstream: "youtube", Charges: quota.Units{"units": 2000}}
+	must(t, l, call)
+	p.clock.Advance(8 * time.Minute)
+	if _, err := l.Reserve(t.Context(), call); !errors.Is(err, quota.ErrRefused) {
+		t.Fatalf("beyond the limit of ten minutes: %v", err)
+	}
+	told = nil
+	c := p.count("units", 0, 0)
+	c.Until = p.clock.Now().Add(31 * time.Minute)
+	for range 2 { // the second one finds that nothing is missing
+		p.reconcile(0, c, true)
+	}
+	if len(told) != 1 || told[0].Kind != quota.EventAdjusted || told[0].Pool.String() != "youtube/units" || told[0].Units != -2000 || told[0].Reason == "" {
+		t.Errorf("the observer hears %+v", told)
+	}
+	must(t, l, call)
+}
+
 // overtaken is a store on which something happens before it records, once.
 type overtaken struct {
 	quota.Store

@@ -100,3 +100,36 @@ func TestADeadlineThatHasPassedIsNoOutage(t *testing.T) {
 		}
 	}
 }
+
+// slowJournal is a journal whose caller gives up while it writes.
+type slowJournal struct {
+	noJournal
+	leave context.CancelFunc
+	err   error
+}
+
+func (j *slowJournal) Admit(context.Context, quota.Entry, int64) (quota.Admission, error) {
+	j.leave()
+	return quota.Admission{OK: j.err == nil}, j.err
+}
+
+// A caller that gives up while the journal is written has its own error, unless the call is admitted.
+func TestACallerThatLeavesTheJournal(t *testing.T) {
+	for _, fails := range []error{nil, errors.New("interrupted")} {
+		ctx, cancel := context.WithCancel(t.Context())
+		j := &slowJournal{noJournal{t: t}, cancel, fails}
+		l, err := quota.New(mustParse(t, testBook), failing{}, &quota.Options{Journal: j})
+		if err != nil {
+			t.Fatal(err)
+		}
+		call := units(1)
+		call.Outage = quota.Admit
+		r, err := l.Reserve(ctx, call)
+		switch {
+		case fails == nil && (err != nil || !r.Outage):
+			t.Errorf("it is in the journal: %v", err)
+		case fails != nil && (!errors.Is(err, context.Canceled) || errors.Is(err, quota.ErrOutage)):
+			t.Errorf("it is not in the journal: %v, want that it was cancelled", err)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package quota_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/memstore"
 )
 
 func TestFamilies(t *testing.T) {
@@ -93,4 +95,35 @@ func TestFamilies(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// lastCharge is a store that notes what it was asked for last.
+type lastCharge struct {
+	quota.Store
+	last quota.Charge
+}
+
+func (c *lastCharge) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
+	c.last = r.Charges[0]
+	return c.Store.Reserve(ctx, r)
+}
+
+// A store hears how many keys a family may have with each call of it, also with one of a key with a limit of its own,
+// and with no call of a pool. Redis finds the page by that.
+func TestEachCallOfAFamilyTellsItsSize(t *testing.T) {
+	store := &lastCharge{Store: memstore.New(nil)}
+	l, err := quota.New(mustParse(t, testBook), store, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, calls := range map[int][]quota.Call{
+		2: {{Family: "client", Key: "a"}, {Family: "client", Key: "vip"}},
+		0: {{Upstream: "youtube", Method: "videos.list"}},
+	} {
+		for _, c := range calls {
+			if must(t, l, c); store.last.FamilyKeys != want {
+				t.Errorf("%+v: a family of %d keys, want %d", c, store.last.FamilyKeys, want)
+			}
+		}
+	}
 }

@@ -63,7 +63,7 @@ func TestLateCallsOfAHold(t *testing.T) {
 		b.store = &broken{Store: memstore.New(&memstore.Options{Clock: b.clock})}
 		var err error
 		b.l, err = quota.New(mustParse(t, daily), b.store, &quota.Options{
-			Clock:    b.clock,
+			Clock: b.clock, NotBefore: time.Minute,
 			Observer: quota.ObserverFunc(func(e quota.Event) { b.kinds = append(b.kinds, e.Kind) }),
 		})
 		if err != nil {
@@ -193,6 +193,21 @@ func TestLateCallsOfAHold(t *testing.T) {
 			t.Error(err)
 		}
 		counts(b, 3, 100)
+	})
+	t.Run("a call that is refused meanwhile is not kept out", func(t *testing.T) {
+		b := begin(t)
+		if _, err := b.l.Admin().Adjust(t.Context(), b.h.Verdict().Pool, -2, "counted again"); err != nil {
+			t.Fatal(err)
+		}
+		b.clock.Advance(2 * time.Minute)
+		b.store.meanwhile = func() { // the units count twice
+			if _, err := b.l.Reserve(t.Context(), units(1)); !errors.Is(err, quota.ErrRefused) {
+				t.Error(err)
+			}
+		}
+		draw(t, b.ctx, b.l, list)
+		must(t, b.l, units(1))
+		counts(b, 3, 99)
 	})
 	t.Run("one that is released meanwhile gives nothing back", func(t *testing.T) {
 		b := begin(t)

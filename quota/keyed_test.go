@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -185,6 +186,21 @@ func TestSettlingUpAKeyWithoutAPage(t *testing.T) {
 			t.Errorf("used %s", got)
 		}
 	})
+}
+
+// Usage is sorted by name, whether or not its pools have keys.
+func TestKeyedPoolsInOrder(t *testing.T) {
+	r := newKeyedRig(t)
+	for _, user := range []string{"u2", "u1"} {
+		must(t, r.Ledger, quota.Call{Method: "list", Keys: map[string]string{"users": user}})
+	}
+	r.reserve(askModel("large"))
+	for range 20 {
+		all, err := r.View().Usage(t.Context(), "llm", "default")
+		if err != nil || !slices.IsSortedFunc(all, func(a, b quota.Usage) int { return strings.Compare(a.Pool.Name, b.Pool.Name) }) {
+			t.Fatalf("%v, %v", all, err)
+		}
+	}
 }
 
 // sameWords reports whether two lists have the same first item, and the same items.

@@ -403,3 +403,76 @@ func TestALostAnswerOfANote(t *testing.T) {
 		t.Errorf("%+v %v: want one refusal, and a probe that has passed", usage[0].Learned, err)
 	}
 }
+
+// A process that knows what was learned writes each call with one question.
+func TestALearnedCallCostsOneQuestion(t *testing.T) {
+	r := newLearnedRig(t, learnedBook, 1)
+	s := &noted{Store: memstore.New(&memstore.Options{Clock: r.clock})}
+	r.store = s
+	r.restart(learnedBook)
+	must(t, r.ledgers[0], quota.Call{Method: "get"})
+	before := s.swaps.Load()
+	for range 5 {
+		r.clock.Advance(10 * time.Second)
+		must(t, r.ledgers[0], quota.Call{Method: "get"})
+	}
+	if n := s.swaps.Load() - before; n != 5 {
+		t.Errorf("5 calls asked %d times", n)
+	}
+}
+
+// What became of a call is told once, by its reservation or by its token.
+func TestAnAnswerIsToldOnce(t *testing.T) {
+	pool := quota.Pool{Upstream: "shop", Account: "default", Name: "calls"}
+	for name, test := range map[string]struct {
+		tell     func(l *quota.Ledger, r *quota.Reservation) bool
+		refusals int
+	}{
+		"refused after it was answered": {func(_ *quota.Ledger, r *quota.Reservation) bool {
+			r.Answered()
+			learns, err := r.Refused(t.Context(), pool, 0)
+			return learns && err == nil
+		}, 0},
+		"refused twice": {func(l *quota.Ledger, r *quota.Reservation) bool {
+			learns, err := l.Refused(t.Context(), r.Token(), 0)
+			again, failed := l.Refused(t.Context(), r.Token(), 0)
+			return learns && err == nil && !again && failed == nil
+		}, 1},
+		"a token that somebody made up": {func(l *quota.Ledger, r *quota.Reservation) bool {
+			token := r.Token()
+			token.Nonce[0]++
+			learns, err := l.Refused(t.Context(), token, 0)
+			return !learns && err == nil
+		}, 0},
+	} {
+		r := newLearnedRig(t, learnedBook, 1)
+		l := r.ledgers[0]
+		if !test.tell(l, must(t, l, quota.Call{Method: "get"})) {
+			t.Errorf("%s: another answer", name)
+		}
+		if err := l.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		usage, err := l.View().Usage(t.Context(), "shop", "")
+		if err != nil || int(usage[0].Learned.Refusals) != test.refusals {
+			t.Errorf("%s: %+v %v, want %d refusals", name, usage[0].Learned, err, test.refusals)
+		}
+	}
+}
+
+// A call that its learned rate holds back is not the one that goes first after a block of another pool.
+func TestACallThatIsHeldBackGoesNotFirst(t *testing.T) {
+	r := newLearnedRig(t, strings.Replace(learnedBook, "to: 1000", "to: 1000, obey: true", 1)+"      list: {pool: daily, cost: 1}\n", 1)
+	l := r.ledgers[0]
+	if _, err := must(t, l, quota.Call{Method: "get"}).Refused(t.Context(), quota.Pool{Upstream: "shop", Name: "calls"}, 4*time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.BlockFor(t.Context(), quota.Pool{Upstream: "shop", Name: "daily"}, 10*time.Second, "no"); err != nil {
+		t.Fatal(err)
+	}
+	r.clock.Advance(10 * time.Second)
+	if _, err := l.Reserve(t.Context(), quota.Call{Method: "get"}); !errors.Is(err, quota.ErrRefused) || errors.Is(err, quota.ErrBlocked) {
+		t.Fatalf("while the upstream has refused calls: %v", err)
+	}
+	must(t, l, quota.Call{Method: "list"})
+}

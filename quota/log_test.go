@@ -106,3 +106,17 @@ func TestEveryEventIsLogged(t *testing.T) {
 	}
 	quota.LogObserver(nil).Observe(t.Context(), quota.Event{Kind: quota.EventGranted}) // to the default log
 }
+
+// The host of a request that no upstream lists is in the log.
+func TestLogOfAHost(t *testing.T) {
+	var b strings.Builder
+	e := quota.Event{Kind: quota.EventUnmetered, Host: "api.example.com"}
+	quota.LogObserver(logTo(&b, slog.LevelDebug)).Observe(t.Context(), e)
+	logTo(&b, slog.LevelDebug).Info("mine", "event", e)
+	want := `level=DEBUG msg="not metered: no upstream lists the host" host=api.example.com
+level=INFO msg=mine event.kind=unmetered event.host=api.example.com
+`
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -212,3 +212,29 @@ func TestNotBefore(t *testing.T) {
 		}
 	})
 }
+
+// Refusals of many members are remembered side by side.
+func TestRefusalsOfManyMembers(t *testing.T) {
+	l, _, s, _ := notBefore(t, quota.Options{})
+	ask := func(key string, units int64) error {
+		_, err := l.Reserve(t.Context(), quota.Call{Family: "client", Key: key, Units: units})
+		return err
+	}
+	for _, key := range []string{"a", "b", "c"} {
+		if err := ask(key, 10); err != nil {
+			t.Fatal(err)
+		}
+		if err := ask(key, 1); !errors.Is(err, quota.ErrRefused) {
+			t.Fatal(err)
+		}
+	}
+	asked := s.asked
+	for _, key := range []string{"a", "b", "c"} {
+		if err := ask(key, 1); !errors.Is(err, quota.ErrRefused) {
+			t.Error(err)
+		}
+	}
+	if s.asked != asked {
+		t.Errorf("the store was asked %d times for what it had refused", s.asked-asked)
+	}
+}

@@ -123,3 +123,36 @@ func TestReportsOfManyKeysAreForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// What is not written yet outlives the windows that are forgotten, and those that have ended go first.
+func TestWhichReportsAreForgotten(t *testing.T) {
+	clock := quota.NewSimClock(noon)
+	l, err := quota.New(mustParse(t, modelsBook), memstore.New(&memstore.Options{Clock: clock}), &quota.Options{Clock: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := 0
+	untilForgotten := func() (windows int) { // how many are made until some are forgotten
+		for before := 0; l.Heard() >= before; windows++ {
+			before, made = l.Heard(), made+1
+			must(t, l, quota.Call{Method: "chat", Keys: map[string]string{"tokens": fmt.Sprint(made)}})
+		}
+		return windows
+	}
+	pool, left := poolOf("tokens"), int64(40)
+	pool.Key = "watched"
+	if _, err := l.Observe(t.Context(), quota.Observation{Pool: pool, Remaining: &left, ResetIn: 50 * time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	untilForgotten()
+	if err := l.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Reserve(t.Context(), quota.Call{Method: "chat", Keys: map[string]string{"tokens": "watched"}, Charges: quota.Units{"tokens": 41}}); !errors.Is(err, quota.ErrRefused) {
+		t.Errorf("41 of the 40 that are left: %v", err)
+	}
+	clock.Advance(3 * time.Hour)
+	if windows := untilForgotten(); l.Heard() > windows {
+		t.Errorf("%d windows are remembered, of which %d have not ended", l.Heard(), windows)
+	}
+}

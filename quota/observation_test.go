@@ -592,3 +592,54 @@ func TestOthersShareTheQuota(t *testing.T) {
 		t.Errorf("%d reports were written for %d reservations, want %d at most", h.store.records.Load(), h.store.reserves.Load(), most)
 	}
 }
+
+// Reports of a short window are written first: what others spent in ten minutes is part of their day.
+func TestOthersOfAShortWindowArePartOfTheDay(t *testing.T) {
+	for range 10 { // windows are remembered in no order
+		h := newHub(t, 1)
+		h.hear(0, "daily", 60, time.Time{}, func(o *quota.Observation) { o.Per = 24 * time.Hour })
+		h.hear(0, "daily", 20, noon.Add(5*time.Minute), func(o *quota.Observation) { o.Per = 10 * time.Minute })
+		h.counts("daily", 30, 40)
+	}
+}
+
+// A report that says nothing new is not written again.
+func TestAReportThatIsKnown(t *testing.T) {
+	h := newHub(t, 1)
+	for range 3 {
+		h.hear(0, "core", 4900, reset)
+		h.flush()
+		h.clock.Advance(6 * time.Minute)
+	}
+	if n := h.store.records.Load(); n != 1 {
+		t.Errorf("it was written %d times", n)
+	}
+}
+
+// Calls after the upstream's reset count in its next window, also if no answer has reported that one.
+func TestCallsAfterTheResetAreOurs(t *testing.T) {
+	for name, test := range map[string]struct {
+		calls          []time.Duration // after noon
+		others, writes int64           // 2 are used in the end
+	}{
+		"both in the next window":                  {[]time.Duration{30 * time.Minute, 40 * time.Minute}, 0, 0},
+		"one in a window that nobody reported":     {[]time.Duration{30 * time.Minute, 90 * time.Minute}, 1, 1},
+		"one before the reset, one after the next": {[]time.Duration{10 * time.Minute, 90 * time.Minute}, 1, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHub(t, 1)
+			h.hear(0, "core", 5000, reset)
+			for _, at := range test.calls {
+				h.clock.Set(noon.Add(at))
+				h.reserve(0, "get")
+			}
+			last := test.calls[len(test.calls)-1]
+			h.clock.Set(noon.Add(last + 10*time.Minute)) // the last verdict is of a while ago
+			h.hear(0, "core", 4998, reset.Add(last.Truncate(time.Hour)+time.Hour))
+			h.flush()
+			if n := h.others("core"); n != test.others || h.store.records.Load() != test.writes {
+				t.Errorf("others have spent %d by %d writes, want %d by %d", n, h.store.records.Load(), test.others, test.writes)
+			}
+		})
+	}
+}

@@ -178,6 +178,24 @@ func TestObserveInAnOutage(t *testing.T) {
 	}
 }
 
+// unrecorded is a store that cannot record.
+type unrecorded struct{ quota.Store }
+
+func (unrecorded) Record(context.Context, quota.Request) (quota.Units, error) {
+	return nil, errors.New("down")
+}
+
+// A call that would be refused is let through also if it cannot be recorded.
+func TestObserveWhatCannotBeRecorded(t *testing.T) {
+	l, _, events := observing(t, observedBook, unrecorded{memstore.New(nil)})
+	must(t, l, quota.Call{Method: "dear"})
+	*events = nil
+	must(t, l, quota.Call{Method: "a"})
+	if n := len(*events); n == 0 || !errors.Is((*events)[n-1].Err, quota.ErrOutage) {
+		t.Errorf("events %+v", *events)
+	}
+}
+
 const anyBook = `
 revision: 1
 upstreams:

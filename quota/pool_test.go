@@ -60,3 +60,22 @@ func TestPoolTextReadsBackWhateverTheNames(t *testing.T) {
 		}
 	})
 }
+
+// The id of a call of another owner names both, also where the id was hashed or is of a part of a block.
+func TestTheOwnerOfAnID(t *testing.T) {
+	for id, want := range map[string][2]string{
+		"one":               {"", "one"},
+		"@etl/one":          {"etl", "one"},
+		"@etl/a/b#c":        {"etl", "a/b#c"},
+		"@etl#9f86d0":       {"etl", "9f86d0"},
+		"@/@etl":            {"", "@etl"},
+		"@etl":              {"", "@etl"},
+		"a~b@etl~c~d":       {"etl", "a~b@etl~c~d"},
+		"a~b~c~d":           {"", "a~b~c~d"},
+		"a~b@etl~c~d~again": {"", "a~b@etl~c~d~again"},
+	} {
+		if owner, own := quota.SplitID(id); owner != want[0] || own != want[1] {
+			t.Errorf("%s is %q of %q, want %q of %q", id, own, owner, want[1], want[0])
+		}
+	}
+}

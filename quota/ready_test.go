@@ -151,3 +151,39 @@ func TestReadyWithATornJournal(t *testing.T) {
 		}
 	}
 }
+
+// An admitted call of a pool that is in no price book any more stays in the journal, and holds up no other.
+func TestACallOfAPoolThatIsGone(t *testing.T) {
+	const both = "revision: 1\nupstreams: {shop: {pools: {old: {quota: 10, windows: [{per: 1h}]}, units: {quota: 10, windows: [{per: 1h}]}}, methods: {old: {pool: old, cost: 1, outage: admit}, get: {pool: units, cost: 4, outage: admit}}}}\n"
+	const one = "revision: 1\nupstreams: {shop: {pools: {units: {quota: 10, windows: [{per: 1h}]}}, methods: {get: 4}}}\n"
+	j, err := journal.Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"), "one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = j.Close() })
+	store := &unreachable{Store: memstore.New(nil), on: true}
+	process := func(text string) *quota.Ledger {
+		l, err := quota.New(mustParse(t, text), store, &quota.Options{Journal: j})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	before := process(both)
+	for _, method := range []string{"old", "get"} {
+		must(t, before, quota.Call{Method: method})
+	}
+	store.on = false
+	after := process(one)
+	must(t, after, quota.Call{Method: "get"})
+	all, err := after.View().Usage(t.Context(), "", "")
+	if err != nil || all[0].Allowances[0].Used != 8 {
+		t.Errorf("%+v, %v, want the 4 units of an outage and 4 more", all, err)
+	}
+	if err := after.Replay(t.Context()); !errors.Is(err, quota.ErrBadInput) {
+		t.Errorf("replayed: %v", err)
+	}
+	if err := process(both).Replay(t.Context()); err != nil {
+		t.Errorf("replayed with the pool: %v", err)
+	}
+}

@@ -1,6 +1,7 @@
 package quota_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -252,6 +253,62 @@ func TestSharedLimitWithoutAKeeper(t *testing.T) {
 	l := newSharedLedger(t, notKeeping{limitStores(t)["sqlite"]()})
 	l.observe("units", "default", 24*time.Hour, 200)
 	l.want("in the process", 190, 190, 60)
+	l.observe("units", "default", 24*time.Hour, 300)
+	l.want("after another report", 290, 290, 60)
+}
+
+// unchangeable is a store whose limits cannot be set.
+type unchangeable struct {
+	quota.Store
+	quota.LimitKeeper
+	err error
+}
+
+func (u *unchangeable) SetLimit(ctx context.Context, l quota.KeyLimit) (quota.KeyLimit, error) {
+	if u.err != nil {
+		return l, u.err
+	}
+	return u.LimitKeeper.SetLimit(ctx, l)
+}
+
+// A limit that cannot be kept for all processes holds in this one, and an observer hears of it. If another process has
+// removed a limit meanwhile, all is well.
+func TestSharedLimitThatCannotBeKept(t *testing.T) {
+	for name, test := range map[string]struct {
+		err   error
+		limit int64
+		fails int
+		want  int64
+	}{
+		"kept":          {nil, 50, 0, 45},
+		"cannot be set": {errBroken, 50, 1, 45},
+		"it is removed": {quota.BadInput("no such limit"), 100, 0, 190},
+		"not removed":   {errBroken, 100, 1, 190},
+		"is bad":        {quota.BadInput("no such limit"), 50, 1, 45},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := limitStores(t)["memory"]()
+			u := &unchangeable{Store: s, LimitKeeper: s.(quota.LimitKeeper)}
+			l := newSharedLedger(t, u)
+			fails := 0
+			var err error
+			if l.Ledger, err = quota.New(l.Book(), u, &quota.Options{Clock: l.clock, Observer: quota.ObserverFunc(func(e quota.Event) {
+				if e.Kind == quota.EventLimit && e.Err != nil {
+					fails++
+				}
+			})}); err != nil {
+				t.Fatal(err)
+			}
+			l.observe("units", "default", 24*time.Hour, 200)
+			l.clock.ahead.Add(int64(2 * time.Minute))
+			u.err = test.err
+			l.observe("units", "default", 24*time.Hour, test.limit)
+			if fails != test.fails {
+				t.Errorf("the observer hears of %d limits that could not be kept, want %d", fails, test.fails)
+			}
+			l.want("afterwards", test.want, test.want, 60)
+		})
+	}
 }
 
 // notKeeping is a store that hides that it keeps limits.

@@ -256,6 +256,44 @@ func TestTurnsCostNothingWhileNobodyWaits(t *testing.T) {
 	})
 }
 
+// A process looks whether others wait as soon as a pool has less left than the dearest call may take: of a price that
+// depends on the call, half of the limit.
+func TestWhenAProcessLooksWhetherOthersWait(t *testing.T) {
+	for name, test := range map[string]struct {
+		methods string
+		left    int // of 1000, when it looks first
+	}{
+		"an eighth":                            {"", 124},
+		"what the dearest call takes":          {"dear: {pool: units, cost: 300}, cheap: {pool: units, cost: 200}", 299},
+		"half, if a price depends on the call": {"asks: {pool: units, cost: {estimate: {body: most, default: 5}, actual: {body: used}}}", 499},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &noted{Store: memstore.New(nil)}
+				l, err := quota.New(mustParse(t, `
+revision: 1
+upstreams:
+  api:
+    pools: {units: {quota: 1000, windows: [{per: 24h}]}}
+    methods: {get: {pool: units, cost: 1}, `+test.methods+`}
+`), store, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				left := 1000
+				for left > 0 && store.swaps.Load() == 0 {
+					must(t, l, quota.Call{Method: "get"})
+					left--
+					synctest.Wait()
+				}
+				if left != test.left {
+					t.Errorf("it looks first when %d are left, want %d", left, test.left)
+				}
+			})
+		})
+	}
+}
+
 // noted counts the questions for notes.
 type noted struct {
 	*memstore.Store
@@ -403,8 +441,14 @@ func TestALineThatHangs(t *testing.T) {
 				}
 			})
 		}
-		if all.Wait(); time.Since(began) > 300*time.Millisecond { // on the clock of the bubble
-			t.Errorf("ten calls took %s", time.Since(began))
+		all.Wait()
+		for range 8 { // and those that come later do without
+			if _, err := l.Reserve(t.Context(), quota.Call{Job: "light", Method: "get"}); err != nil {
+				t.Error(err)
+			}
+		}
+		if time.Since(began) > 300*time.Millisecond { // on the clock of the bubble
+			t.Errorf("eighteen calls took %s", time.Since(began))
 		}
 		if done(); time.Since(began) > 70*time.Second {
 			t.Errorf("a call whose units came back after a minute got them after %s", time.Since(began))

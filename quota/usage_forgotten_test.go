@@ -66,3 +66,32 @@ upstreams:
 		}
 	}
 }
+
+// identified is a store of which its ledger's identity is known.
+type identified struct{ quota.Store }
+
+func (identified) Identity(context.Context, string, string) (string, error) { return "this", nil }
+
+// left is a journal with entries.
+type left struct {
+	quota.Journal
+	entries []quota.Entry
+}
+
+func (l left) Pending(context.Context) ([]quota.Entry, error) { return l.entries, nil }
+
+// Strays are the calls that were admitted for another ledger at the same address.
+func TestStrays(t *testing.T) {
+	var j left
+	for _, identity := range []string{"this", "", "another"} {
+		j.entries = append(j.entries, quota.Entry{ID: "of " + identity, Identity: identity, Charges: []quota.EntryCharge{{Pool: quota.Pool{Upstream: "youtube"}}}})
+	}
+	l, err := quota.New(mustParse(t, testBook), identified{memstore.New(nil)}, &quota.Options{Journal: j})
+	if err != nil {
+		t.Fatal(err)
+	}
+	strays, err := l.View().Strays(t.Context())
+	if err != nil || len(strays) != 1 || strays[0].ID != "of another" {
+		t.Errorf("%+v, %v, want the call of another ledger", strays, err)
+	}
+}
