@@ -48,7 +48,7 @@ type Hold struct {
 	moving   bool // the units that are left are being taken again
 	owed     []owed
 	ends     time.Time
-	prices   *prices                 // that ends was computed with
+	prices   *prices                 // that the windows were last compared with
 	left     []int64                 // by charge of r
 	drawn    map[string]*localCharge // by the caller's id
 	closed   bool                    // no call draws any more
@@ -149,7 +149,7 @@ func (h *Hold) Ends() time.Time {
 	return h.ends
 }
 
-// shorten ends the hold earlier if a new price book has other boundaries.
+// shorten ends the hold if a new price book has other windows. The same windows have the same boundaries.
 func (h *Hold) shorten() {
 	if h.ledger == nil {
 		return
@@ -159,21 +159,11 @@ func (h *Hold) shorten() {
 		return
 	}
 	h.prices = p
-	charges := make([]Charge, len(h.left))
-	for i := range charges {
-		c, err := p.pool(h.r.price.charges[i].Pool)
-		if err != nil || !slices.EqualFunc(c.Windows, h.r.price.charges[i].Windows, sameLayout) {
+	for i := range h.r.price.charges {
+		was := &h.r.price.charges[i]
+		if c, err := p.pool(was.Pool); err != nil || !slices.EqualFunc(c.Windows, was.Windows, sameLayout) {
 			h.ends = h.made // the page will be laid out again, and then gives back nothing
-			return
 		}
-		charges[i] = c
-	}
-	ends, err := holdEnds(h.made, charges)
-	if err != nil {
-		ends = h.made
-	}
-	if ends.Before(h.ends) {
-		h.ends = ends
 	}
 }
 
