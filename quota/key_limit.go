@@ -360,9 +360,7 @@ func (l *Ledger) askLimit(ctx context.Context, keeper LimitKeeper, key string, f
 			switch {
 			case err == nil && one != nil:
 				l.limits.apply([]KeyLimit{*one})
-			case err == nil: // none was ever set
-			case errors.Is(err, ErrNoLimits):
-				l.limits.none.Store(true)
+			case err == nil, errors.Is(err, ErrNoLimits): // none was ever set; refresh notes a store that keeps none
 			default:
 				l.limits.silent.Store(l.clock.Now().UnixNano())
 				l.limits.unread.Store(&err)
@@ -392,7 +390,6 @@ func (k *keyLimits) refresh(ctx context.Context, keeper LimitKeeper, clock Clock
 			k.none.Store(true)
 		case err != nil:
 			k.failed.Store(clock.Now().UnixNano())
-			k.unread.Store(&err)
 		}
 	}()
 }
