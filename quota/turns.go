@@ -301,10 +301,7 @@ func (t *turn) shows(ctx context.Context, l *Ledger, of accountKey, d time.Durat
 	if t.ask.ID == "" {
 		t.ask.ID = l.ids.next()
 	}
-	if t.line == nil { // others have closed it meanwhile
-		t.line = l.openLine(of)
-	}
-	t.ask.Wait = d
+	t.line, t.ask.Wait = l.openLine(of), d // others may have closed it meanwhile
 	_ = t.line.change(ctx, l, func(s *fair.State, now window.Instant) bool {
 		shows := s.Shows(&t.ask, now)
 		s.Ask(&t.ask, now)
