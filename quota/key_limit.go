@@ -334,12 +334,11 @@ func (l *Ledger) freshLimit(ctx context.Context, keeper LimitKeeper, key string,
 	if age < limitsWithin {
 		return nil
 	}
-	err := errors.New("no limit could be read a moment ago")
-	if last := k.unread.Load(); last != nil {
-		err = *last
-	}
+	var err error
 	if since(k.silent.Load()) >= limitsAfter {
 		err = l.askLimit(ctx, keeper, key, families)
+	} else { // it was asked a moment ago
+		err = *k.unread.Load()
 	}
 	if quota, _ := k.quota(l.now(), key, families...); err == nil || k.asked.Load() != 0 || quota != 0 {
 		return nil
@@ -362,8 +361,8 @@ func (l *Ledger) askLimit(ctx context.Context, keeper LimitKeeper, key string, f
 				l.limits.apply([]KeyLimit{*one})
 			case err == nil, errors.Is(err, ErrNoLimits): // none was ever set; refresh notes a store that keeps none
 			default:
+				l.limits.unread.Store(&err) // before silent, by which it is found
 				l.limits.silent.Store(l.clock.Now().UnixNano())
-				l.limits.unread.Store(&err)
 				failed = err
 			}
 		}

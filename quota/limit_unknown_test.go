@@ -49,7 +49,7 @@ func TestAnUnknownLimitIsAnOutage(t *testing.T) {
 			l := newLimitLedger(t, s)
 			for range 3 {
 				_, err := l.Reserve(t.Context(), quota.Call{Family: "client", Key: "acme"})
-				if !errors.Is(err, quota.ErrOutage) || !strings.Contains(err.Error(), "is unknown: no") {
+				if !errors.Is(err, quota.ErrOutage) || !strings.Contains(err.Error(), "is unknown: no route to the limits") {
 					t.Fatalf("while the limits cannot be read: %v, want an outage", err)
 				}
 				if _, err := l.Check(t.Context(), quota.Call{Family: "client", Key: "acme"}); !errors.Is(err, quota.ErrOutage) {
