@@ -524,3 +524,47 @@ func TestALineFitsIntoANote(t *testing.T) {
 		stop()
 	})
 }
+
+// A call that waits is measured by the limits of the time when it asks.
+func TestLimitsThatChangeWhileACallWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		prices := func(a, b int) *quota.Book {
+			return mustParse(t, fmt.Sprintf(`
+revision: 1
+upstreams:
+  api:
+    pools: {a: {quota: %d, windows: [{per: 1h, algorithm: log}]}, b: {quota: %d, windows: [{per: 1h, algorithm: log}]}}
+    methods: {get: {pool: a, cost: 1}}
+`, a, b))
+		}
+		l, err := quota.New(prices(10, 1000), memstore.New(nil), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		waits := func(what string, units int64) {
+			t.Helper()
+			all, err := l.View().Usage(t.Context(), "", "")
+			if err != nil || len(all[0].Waiting) != 1 || all[0].Waiting[0].Units != units {
+				t.Errorf("%s: %+v %v, want one call that waits for %d units", what, all, err, units)
+			}
+		}
+		must(t, l, quota.Call{Charges: quota.Units{"a": 5}})
+		time.Sleep(30 * time.Minute)
+		must(t, l, quota.Call{Charges: quota.Units{"a": 5}})
+		done := make(chan error)
+		go func() {
+			_, err := l.Wait(t.Context(), quota.Call{Charges: quota.Units{"a": 5, "b": 4}}, 10*time.Hour)
+			done <- err
+		}()
+		synctest.Wait()
+		waits("of 10 and 1000", 5)
+		if err := l.SetBook(prices(6, 4)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(40 * time.Minute) // it asks when the first units are back, and then lacks more
+		waits("of 6 and 4", 4)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}

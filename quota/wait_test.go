@@ -117,3 +117,21 @@ func TestWait(t *testing.T) {
 		}
 	})
 }
+
+// foreign is a context of another package, which costs a goroutine for each context made from it.
+type foreign struct {
+	context.Context
+	done chan struct{}
+}
+
+func (f foreign) Done() <-chan struct{} { return f.done }
+
+// A call that has waited leaves nothing behind in its caller's context, which may live as long as the program.
+func TestWaitingLeavesNothingBehind(t *testing.T) {
+	inLine(t, "for an hour", func(q *queue) {
+		q.take("a=200")
+		if _, err := q.l.Wait(foreign{q.t.Context(), make(chan struct{})}, charged("a=1"), 2*time.Hour); err != nil {
+			q.t.Error(err)
+		}
+	}) // at the end of its bubble no goroutine may be left
+}
