@@ -597,8 +597,8 @@ func TestOthersShareTheQuota(t *testing.T) {
 func TestOthersOfAShortWindowArePartOfTheDay(t *testing.T) {
 	for range 10 { // windows are remembered in no order
 		h := newHub(t, 1)
-		h.hear(0, "daily", 60, time.Time{}, func(o *quota.Observation) { o.Per = 24 * time.Hour })
 		h.hear(0, "daily", 20, noon.Add(5*time.Minute), func(o *quota.Observation) { o.Per = 10 * time.Minute })
+		h.hear(0, "daily", 60, time.Time{}, func(o *quota.Observation) { o.Per = 24 * time.Hour })
 		h.counts("daily", 30, 40)
 	}
 }
