@@ -88,8 +88,11 @@ upstreams:
 
 // A record has what calls were charged: what they reserved, and then what they cost.
 func TestCallsAreRecorded(t *testing.T) {
-	var base func(*http.Request) (*http.Response, error)
-	r := newRig(t, nil, nil)
+	var sent func()
+	r := newRig(t, func(w http.ResponseWriter, _ *http.Request) {
+		sent()
+		_, _ = io.WriteString(w, `{"used": 4}`)
+	}, nil)
 	r.ledger = newLedger(t, `
 revision: 1
 upstreams:
@@ -98,7 +101,8 @@ upstreams:
     pools: {tokens: {quota: 1000, windows: [{per: 1h}]}}
     methods: {ask: {route: GET /ask, pool: tokens, cost: {estimate: {query: max, default: 9}, actual: {body: used}}}}
 `, r.clock)
-	r.meter(&meter.Options{Base: roundTrip(func(req *http.Request) (*http.Response, error) { return base(req) })})
+	r.base.DisableKeepAlives = true
+	r.meter(nil)
 	ctx, record := charged.With(t.Context())
 	tokens := quota.Pool{Upstream: "api", Account: quota.DefaultAccount, Name: "tokens"}
 	want := func(when string, n int64) {
@@ -107,10 +111,7 @@ upstreams:
 			t.Errorf("%s: %v, want %d", when, got, n)
 		}
 	}
-	base = func(req *http.Request) (*http.Response, error) {
-		want("sent", 9)
-		return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(`{"used": 4}`)), Request: req}, nil
-	}
+	sent = func() { want("sent", 9) }
 	if _, _, err := r.do(ctx, "GET", "https://api.example.com/ask?max=9", ""); err != nil {
 		t.Fatal(err)
 	}
@@ -155,6 +156,7 @@ func TestAs429HasItsLength(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil || resp.Header.Get("Content-Length") != strconv.Itoa(len(text)) || resp.ContentLength != int64(len(text)) {
 		t.Errorf("%d bytes, and the header says %s: %v", len(text), resp.Header.Get("Content-Length"), err)

@@ -147,7 +147,7 @@ func TestLogHasTheReasonOfABlock(t *testing.T) {
 	if err := r.ledger.Block(t.Context(), pool, r.clock.Now().Add(time.Hour), "the bill is too high"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.client.Get("https://api.example.com/v1/items"); !errors.Is(err, quota.ErrRefused) {
+	if _, _, err := r.do(t.Context(), "GET", "https://api.example.com/v1/items", ""); !errors.Is(err, quota.ErrRefused) {
 		t.Fatal(err)
 	}
 	if want := `reason="the bill is too high"`; !strings.Contains(r.log.String(), want) {
