@@ -58,12 +58,16 @@ func checkLedger(ctx context.Context, a *session.Session, f *findings, s *settin
 			f.warn("ledger", "%s %s until %s: %s", u.Pool, view.Shut(u.BlockedBy), console.Stamp(u.Blocked), console.Plain(u.Reason))
 		}
 		for _, w := range u.Allowances {
-			if w.Remaining == 0 {
+			if w.Remaining == 0 && !u.Idle {
 				if w.Spec.InFlight() {
 					f.warn("ledger", "all %d slots of %s are taken; a slot comes back when its call has ended", w.Limit, u.Pool)
 					continue
 				}
-				f.warn("ledger", "%s has nothing left in %s; %s back at %s", u.Pool, w.Window, verdict.Count(w.NextUnits, "unit comes", "units come"), console.Stamp(w.NextAt))
+				next := verdict.Count(w.NextUnits, "unit comes", "units come")
+				if u.Pool.IsMoney() {
+					next = view.Amount(u.Pool.String(), w.NextUnits) + " comes"
+				}
+				f.warn("ledger", "%s has nothing left in %s; %s back at %s", u.Pool, w.Window, next, console.Stamp(w.NextAt))
 			}
 		}
 	}
