@@ -220,7 +220,7 @@ func spendCommand(a *session.Session) *cobra.Command {
 			return showSpend(ctx, a, l, &f)
 		})
 	})
-	cmd.Flags().StringSliceVar(&f.by, "by", []string{"method"}, "`dimensions`: one or more of "+strings.Join(dimensions, ", "))
+	cmd.Flags().StringSliceVar(&f.by, "by", []string{"method"}, "`dimensions`: "+strings.Join(dimensions, ", "))
 	cmd.Flags().StringVar(&f.since, "since", "", "first `day`: 2026-11-01, or 7d for 7 days ago (default all days)")
 	_ = cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(dimensions, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
