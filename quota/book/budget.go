@@ -285,15 +285,13 @@ func (s *Step) Words(limit int64) string {
 	return fmt.Sprintf("from %d%% on, ", s.At) + cmp.Or(strings.Join(all, ", and "), "people are told")
 }
 
-// StepsOf returns the steps of a budget, or nil, and whether a pool is the rate of one.
-func (b *Book) StepsOf(budget string) (steps []Step, is bool) {
-	if b == nil {
+// StepsOf returns the steps of a pool that is a budget, and whether it is the rate of a step.
+func (b *Book) StepsOf(upstream, pool string) (steps []Step, rate bool) {
+	if b == nil || upstream != Budgets || b.Upstreams[Budgets] == nil || b.Upstreams[Budgets].Pools[pool] == nil {
 		return nil, false
 	}
-	if u := b.Upstreams[Budgets]; u != nil && u.Pools[budget] != nil {
-		return u.Pools[budget].Then, u.Pools[budget].StepOf != ""
-	}
-	return nil, false
+	p := b.Upstreams[Budgets].Pools[pool]
+	return p.Then, p.StepOf != ""
 }
 
 // budgets makes the budgets of a book: an upstream whose pools they are.

@@ -252,11 +252,8 @@ func showSpend(ctx context.Context, a *session.Session, l *quota.Ledger, f *spen
 		return err
 	}
 	all = slices.DeleteFunc(all, func(s quota.Spent) bool {
-		if s.Pool.IsMoney() { // what the rate of a step has is that of its budget
-			_, rate := l.Book().StepsOf(s.Pool.Name)
-			return rate
-		}
-		return slices.Contains(by, quota.ByModel) // only budgets have models
+		_, rate := l.Book().StepsOf(s.Pool.Upstream, s.Pool.Name)              // its spend is that of its budget
+		return rate || !s.Pool.IsMoney() && slices.Contains(by, quota.ByModel) // only budgets have models
 	})
 	views := view.Spend(all, by)
 	return a.Print(views, func(s *console.Sheet) {

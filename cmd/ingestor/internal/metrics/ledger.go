@@ -47,7 +47,7 @@ func readLedger(ctx context.Context, src *view.Sources) (r readings, err error) 
 		if i > 0 && pools[i].Keys > 0 && sameName(pools[i].Pool, pools[i-1].Pool) {
 			continue // of a keyed pool, the fullest key comes first; nothing bounds the names of keys
 		}
-		_, rate := src.Ledger.Book().StepsOf(pools[i].Pool.Name)
+		_, rate := src.Ledger.Book().StepsOf(pools[i].Pool.Upstream, pools[i].Pool.Name)
 		r.pool(&pools[i], pools[i].Pool.IsMoney() && !rate)
 	}
 	spent, err := src.Ledger.View().Spend(ctx, quota.SpendQuery{Since: pools[0].Now})

@@ -84,7 +84,7 @@ func (f *found) ledger(is *verdict.State, shares []int) {
 		}
 		pool := u.Pool.String()
 		f.known["blocked/"+pool], f.known["gone/"+pool] = true, true
-		steps := verdict.StepsOf(is.Book, u)
+		steps, rate := is.Book.StepsOf(u.Pool.Upstream, u.Pool.Name)
 		for _, share := range shares {
 			f.known[shareKey(pool, share)] = true
 		}
@@ -95,7 +95,7 @@ func (f *found) ledger(is *verdict.State, shares []int) {
 			f.add(Blocked, 0, "blocked/"+pool, "%s is blocked until %s by the %s: %s", pool, moment(u.Blocked), who(u), u.Reason)
 		}
 		w := fullest(u)
-		if w == nil || isRate(is.Book, u) { // it fills up again and again
+		if w == nil || rate { // it fills up again and again
 			continue
 		}
 		if enough := max(least[pool], 1); w.Remaining < enough+w.Limit*slack/100 {
@@ -118,14 +118,6 @@ func (f *found) share(pool string, w *quota.WindowUsage, share, of int, key, mor
 	}
 	f.add(Share, of, key, "%s: %d%% of %s is used, %s of %s%s", pool, w.Used*100/w.Limit, w.Window, view.Amount(pool, w.Used), view.Amount(pool, w.Limit), more)
 	f.last().Lasts = w.Used*100 < w.Limit*int64(share)
-}
-
-// isRate reports whether a pool is the rate of a step of a budget.
-func isRate(b *quota.Book, u *quota.Usage) (is bool) {
-	if u.Pool.IsMoney() {
-		_, is = b.StepsOf(u.Pool.Name)
-	}
-	return is
 }
 
 func stepKey(pool string, step *book.Step) string { return fmt.Sprintf("step/%s/%d", pool, step.At) }

@@ -9,7 +9,6 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/internal/pattern"
 	"github.com/headroom-quota/headroom/quota"
-	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // blockedBy says who blocked a pool. The words of the upstream are on the pool's card.
@@ -228,14 +227,6 @@ func backAt(w *quota.WindowUsage) time.Time {
 // charge, unless they are blocked: for those, the verdict and the notes say what it means.
 func (s *State) lacking(u *quota.Usage) bool {
 	return Known(u) && s.Used(u) && (u.Blocked.After(u.Now) || s.JobsOf(u.Pool.String()) == 0 && usedUp(u) != nil)
-}
-
-// StepsOf returns the steps of a budget.
-func StepsOf(b *quota.Book, u *quota.Usage) (steps []book.Step) {
-	if u.Pool.IsMoney() {
-		steps, _ = b.StepsOf(u.Pool.Name)
-	}
-	return steps
 }
 
 // notesOfPools returns a note for each pool that lacks units, but for that of the verdict, and for each budget
