@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/headroom-quota/headroom/quota/book"
 )
@@ -118,16 +119,16 @@ func (r *Reading) named(from, n int) []string {
 	return parts
 }
 
-// Rates returns the prices in money of a call, which its request names, and the case that fits it; nil if none
-// depends on it. If the price book lacks one, it says which.
-func (p *Plan) Rates(r *Reading) (rates book.Rates, fits, lacks string) {
+// Rates returns the prices in money of a call, which its request and the day name, and the case that fits it; nil if
+// none depends on it. If the price book lacks one, it says which.
+func (p *Plan) Rates(r *Reading, now time.Time) (rates book.Case, fits, lacks string) {
 	if p.bill == nil {
 		return nil, "", ""
 	}
 	list := p.bill.Prices
 	name := list.Name(r.named(p.bill.by, len(list.By)))
-	if rates, fits = list.Find(name); rates != nil {
-		if lacks = p.bill.Lacks(rates); lacks != "" {
+	if rates, fits = list.Find(name, now); rates != nil {
+		if lacks = p.bill.Lacks(rates[0].Rates); lacks != "" {
 			lacks = fmt.Sprintf("%.80q has no price %q", name, lacks)
 		}
 	} else {
@@ -137,7 +138,7 @@ func (p *Plan) Rates(r *Reading) (rates book.Rates, fits, lacks string) {
 	case lacks == "":
 		return rates, fits, ""
 	case p.bill.upstream.Mode == book.Observe:
-		return list.Dearest, "dearest", ""
+		return book.Case{{Rates: list.Dearest}}, "dearest", ""
 	}
 	return nil, "", lacks + fmt.Sprintf(" in money; add it to the cases of prices of %s in costs.yaml, or write default: dearest there", p.bill.upstream.Name)
 }
@@ -147,14 +148,13 @@ func (p *Plan) Rates(r *Reading) (rates book.Rates, fits, lacks string) {
 type Learned func(pool string, share int) (int64, bool)
 
 // Estimate returns what to reserve for a request, by pool, and its bill by the rates.
-func (p *Plan) Estimate(r *Reading, rates book.Rates, learned Learned) map[string]int64 {
+func (p *Plan) Estimate(r *Reading, rates book.Case, learned Learned) map[string]int64 {
 	all := make(map[string]int64, len(p.pools)+1)
 	if p.bill != nil {
-		n, ok := r.weigh(p.bill.Estimate, p.bill.estimate, rates)
-		if !ok {
-			n = p.bill.Known
+		all[book.Money] = p.bill.Known
+		if values, ok := r.values(p.bill.estimate); ok {
+			all[book.Money] = p.bill.Reserve(values, rates)
 		}
-		all[book.Money] = n
 	}
 	for i := range p.pools {
 		at := &p.pools[i]
@@ -189,24 +189,24 @@ func (r *Reading) sum(of [2]int) (sum int64, ok bool) {
 	return sum, true
 }
 
-func (r *Reading) weigh(sources []book.Source, at [2]int, rates book.Rates) (int64, bool) {
-	values := make([]int64, len(sources))
-	for i := range values {
+func (r *Reading) values(of [2]int) ([]int64, bool) {
+	all := make([]int64, of[1]-of[0])
+	for i := range all {
 		var ok bool
-		if values[i], ok = r.Units(at[0] + i); !ok {
-			return 0, false
+		if all[i], ok = r.Units(of[0] + i); !ok {
+			return nil, false
 		}
 	}
-	return book.Weigh(sources, values, rates), true
+	return all, true
 }
 
 // Actual sets in costs what a call has cost by its answer. A pool whose cost the answer
 // does not tell keeps what it has. Each is called for a cost that the answer told; it may
 // be nil.
-func (p *Plan) Actual(r *Reading, rates book.Rates, costs map[string]int64, each func(pool string, units int64, learn bool)) {
+func (p *Plan) Actual(r *Reading, rates book.Case, costs map[string]int64, each func(pool string, units int64, learn bool)) {
 	if p.bill != nil && p.bill.Actual != nil && !r.lost(p.bill.actual) {
-		if n, ok := r.weigh(p.bill.Actual, p.bill.actual, rates); ok {
-			costs[book.Money] = n
+		if values, ok := r.values(p.bill.actual); ok {
+			costs[book.Money] = p.bill.Settle(values, rates)
 		}
 	}
 	for i := range p.pools {

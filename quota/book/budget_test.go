@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/window"
@@ -87,8 +88,8 @@ func TestPriceLists(t *testing.T) {
 	u := b.Upstreams["llm"]
 	l, ask := u.Prices, u.Methods["ask"].Bill
 	for name, want := range map[string]int64{"big": 2_000_000, "big-": 3_000_000, "big-old": 3_000_000, "big-new-1": 1_000_000, "big,fast": 4_000_000, "bigger": 0, "": 0, "big,slow": 0} {
-		if rates, _ := l.Find(name); rates["in"] != want {
-			t.Errorf("%q costs %v, want %d", name, rates, want)
+		if c, _ := l.Find(name, time.Time{}); c.Most(0)["in"] != want {
+			t.Errorf("%q costs %v, want %d", name, c, want)
 		}
 	}
 	for want, parts := range map[string][]string{"big": {"big", ""}, "big,fast": {"big", "fast"}, "fast": {"", "fast"}} {
@@ -97,14 +98,14 @@ func TestPriceLists(t *testing.T) {
 		}
 	}
 	rates := func(name string) book.Rates {
-		rates, _ := l.Find(name)
-		return rates
+		c, _ := l.Find(name, time.Time{})
+		return c.Most(0)
 	}
 	if lacks := ask.Lacks(rates("poor")); lacks != "out" {
 		t.Errorf("poor lacks %q", lacks)
 	}
 	for name, want := range map[string]string{"big": "big", "big-old": "big-*", "big-new-1": "big-new-*", "bigger": ""} {
-		if _, fits := l.Find(name); fits != want {
+		if _, fits := l.Find(name, time.Time{}); fits != want {
 			t.Errorf("%q fits %q, want %q", name, fits, want)
 		}
 	}
@@ -137,6 +138,83 @@ func TestPriceLists(t *testing.T) {
 	}
 }
 
+// Long calls and later days have prices of their own.
+func TestPricesByLengthAndDay(t *testing.T) {
+	b, err := book.Parse("costs.yaml", []byte(`
+revision: 1
+budgets: {all: {quota: 20 USD, windows: [{per: month}], of: llm}}
+upstreams:
+  llm:
+    hosts: [llm.example.com]
+    pools: {calls: {quota: 10, windows: [{per: 1m}]}}
+    prices:
+      by: {body: model}
+      length: [in, cached]
+      cases:
+        big above 1000 from 2027-01-01: {in: 9 USD, cached: 0.50 USD, out: 30 USD}
+        big from 2027-01-01: {in: 4 USD, cached: 0.40 USD, out: 20 USD}
+        big: {in: 2 USD, cached: 0.20 USD, out: 10 USD}
+        big above 1000: {in: 4 USD, cached: 0.10 USD, out: 15 USD}
+        big above 5000: {in: 8 USD, cached: 0.80 USD, out: 15 USD}
+        new from 2027-02-01: {in: 1 USD, cached: 1 USD, out: 1 USD}
+    methods:
+      ask: {route: POST /ask, cost: 1, bill: {estimate: [{bytes: body, price: in}, {body: max, default: 10, price: out}], actual: [{body: in, less: cached, price: in}, {body: cached, price: cached}, {body: out, price: out}]}}
+`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, bill := b.Upstreams["llm"].Prices, b.Upstreams["llm"].Methods["ask"].Bill
+	before, after := time.Date(2026, 12, 31, 23, 59, 59, 999e6, time.UTC), time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, test := range []struct {
+		day                     time.Time
+		in, cached, out         int64
+		reserves, settles, most int64 // with the bytes of in, and a maximum of out
+	}{
+		{before, 1000, 200, 10, 2100, 800*2 + 40 + 100, 2},
+		{before, 1001, 201, 10, 1001*4 + 150, 800*4 + 21 + 150, 4}, // 20.1 is rounded up
+		{before, 5000, 0, 0, 20000, 20000, 4},
+		{before, 5001, 5001, 1, 5001*8 + 15, 4001 + 15, 8},
+		{after, 1000, 1000, 1, 4020, 420, 4},
+		{after, 1001, 0, 1, 9009 + 30, 9009 + 30, 9},
+		{after, 9000, 0, 0, 81000, 72000, 9}, // what holds above 5000 stands, and may be less
+	} {
+		c, fits := l.Find("big", test.day)
+		if fits != "big" {
+			t.Fatalf("it fits %q", fits)
+		}
+		if got := bill.Reserve([]int64{test.in, test.out}, c); got != test.reserves {
+			t.Errorf("%+v reserves %d", test, got)
+		}
+		if got := bill.Settle([]int64{test.in, test.cached, test.cached, test.out}, c); got != test.settles {
+			t.Errorf("%+v settles to %d", test, got)
+		}
+		if got := c.Most(test.in)["in"]; got != test.most*1_000_000 {
+			t.Errorf("%+v: at most %d", test, got)
+		}
+	}
+	if c, fits := l.Find("new", after); c != nil || fits != "" {
+		t.Errorf("a model of next month costs %v", c)
+	}
+	if c, _ := l.Find("new", after.AddDate(0, 1, 0)); c.Most(0)["in"] != 1_000_000 {
+		t.Errorf("it costs %v", c)
+	}
+	for range 1000 { // what is reserved bounds what is settled to, if the bytes bound the tokens
+		c, _ := l.Find("big", before)
+		bytes, most := rand.Int64N(7000), rand.Int64N(100)
+		in, out := rand.Int64N(bytes+1), rand.Int64N(most+1)
+		cached := rand.Int64N(in + 1)
+		if r, s := bill.Reserve([]int64{bytes, most}, c), bill.Settle([]int64{in, cached, cached, out}, c); s > r {
+			t.Fatalf("%d of %d bytes, %d cached, %d of %d: reserved %d, settled to %d", in, bytes, cached, out, most, r, s)
+		}
+	}
+	if again, err := book.Make(b.Keys(), nil); err != nil || string(again.Format()) != string(b.Format()) {
+		t.Errorf("printed and read again: %v\n%s", err, again.Format())
+	}
+	if words := strings.Join(b.Upstreams["llm"].Words(), "\n"); !strings.Contains(words, "a call is as long as its units of in and cached; others are refused") {
+		t.Errorf("%s", words)
+	}
+}
+
 // Prices, bills and budgets may be laid over those of another book, one by one.
 func TestOverlaysOfPriceLists(t *testing.T) {
 	b, err := book.Parse("costs.yaml", []byte(`
@@ -148,8 +226,7 @@ upstreams: {llm: {prices: {default: dearest, cases: {big: {in: 5 USD}, poor: nul
 		t.Fatal(err)
 	}
 	u := b.Upstreams["llm"]
-	big, _ := u.Prices.Find("big")
-	own, _ := u.Prices.Find("own")
+	big, own := u.Prices.Cases["big"][0].Rates, u.Prices.Cases["own"][0].Rates
 	if big["in"] != 5_000_000 || big["out"] != 10_000_000 || !u.Prices.Admit || u.Prices.Cases["poor"] != nil || own["out"] != 2_000_000 {
 		t.Errorf("%+v", u.Prices)
 	}

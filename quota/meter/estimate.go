@@ -20,7 +20,7 @@ import (
 type priced struct {
 	plan     *content.Plan // nil: only functions price it
 	estimate quota.Units   // by pool; other pools have fixed prices
-	rates    book.Rates    // of its bill in money
+	rates    book.Case     // of its bill in money
 	model    string        // the case of the prices that has these rates
 	cost     Cost          // of a function, or nil
 	settling settling
@@ -118,7 +118,7 @@ func (t *Transport) price(c *call, req *http.Request) error {
 		}
 		c.keys = plan.Keys(r)
 		if plan.Priced {
-			rates, model, lacks := plan.Rates(r)
+			rates, model, lacks := plan.Rates(r, quota.SystemClock{}.Now())
 			if lacks != "" {
 				return &quota.UnpricedError{Upstream: c.upstream.Name, Method: c.name, Hint: lacks}
 			}
