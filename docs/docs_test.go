@@ -42,6 +42,7 @@ var shown = []struct {
 	blocks     int
 }{
 	{"README.md", "go", []string{"ingest/internal/sdk/wrap_test.go"}, 1},
+	{"docs/budgets.md", "go", []string{"sdktest/budget_test.go"}, 1},
 	{"docs/library.md", "go", []string{"example_test.go", "ingest/internal/sdk/sdk_test.go", "ingest/internal/sdk/wrap_test.go", "quota/example_test.go"}, 5},
 	{"docs/library.md", "text", []string{"example_test.go"}, 1},
 	{"docs/limits-for-clients.md", "go", []string{"quota/throttle/example_test.go"}, 2},
