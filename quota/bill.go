@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"net/url"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/window"
@@ -132,7 +135,7 @@ func (l *Ledger) bill(ctx context.Context, p *prices, c *Call) (*bill, error) {
 	if r.Fresh {
 		r.ID = l.ids.next()
 	}
-	r.Labels.Method = billLabel(cmp.Or(c.Upstream, p.only), c.Method, c.Model)
+	r.Labels.Method = billLabel(cmp.Or(c.Upstream, p.only)+"/"+c.Method, l.keysTold.name(charges[:len(p.budgetsOf(c))], l.clock.Now()), c.Model)
 	var v Verdict
 	err = p.stepsOf(c, charges).climb(c, func(charges []Charge) (refused Pool, err error) {
 		r.Charges = charges
@@ -279,23 +282,83 @@ func (u *Usage) passes(step *book.Step) bool {
 	return slices.ContainsFunc(u.Allowances, func(w WindowUsage) bool { return w.Used >= step.Below(w.Limit) })
 }
 
-// billLabel returns the label of the method in the spend of a budget, which is that of several upstreams and
+// billLabel returns the label of the method in the spend of a budget, which is that of several upstreams, keys and
 // models. [splitBill] splits it.
-func billLabel(upstream, method, model string) string {
-	text := upstream + "/" + method
+func billLabel(method, keys, model string) string {
+	text := method
+	if keys != "" {
+		text += " =" + keys
+	}
 	if model != "" {
 		text += " " + model
 	}
 	return strings.ToValidUTF8(text[:min(len(text), maxLabel)], "")
 }
 
-// splitBill gives the spend of budgets its labels. Names of methods have no spaces.
+// splitBill gives the spend of budgets its labels. Names of methods and keys have no spaces.
 func splitBill(all []Spent) {
 	for i := range all {
-		if s := &all[i]; s.Pool.IsMoney() {
-			s.Labels.Method, s.Model, _ = strings.Cut(s.Labels.Method, " ")
+		s := &all[i]
+		if !s.Pool.IsMoney() {
+			continue
+		}
+		s.Labels.Method, s.Model, _ = strings.Cut(s.Labels.Method, " ")
+		if keys, of := strings.CutPrefix(s.Model, "="); of {
+			keys, s.Model, _ = strings.Cut(keys, " ")
+			s.Key = keyOf(keys, s.Pool.Name)
 		}
 	}
+}
+
+// toldKeys are the keys of budgets that a process tells apart in the spend of an hour. The spend is exact for any number,
+// but a store keeps only so many labels.
+type toldKeys struct {
+	mu   sync.Mutex
+	hour time.Time
+	keys map[string]bool
+}
+
+// mostTold is how many keys are told apart in an hour.
+const mostTold = 200
+
+// name returns the keys of the budgets of a call, as its spend has them.
+func (t *toldKeys) name(budgets []Charge, now time.Time) string {
+	if !slices.ContainsFunc(budgets, func(c Charge) bool { return c.Pool.Key != "" }) {
+		return ""
+	}
+	all := url.Values{}
+	for i := range budgets {
+		if key := budgets[i].Pool.Key; key != "" {
+			all.Set(budgets[i].Pool.Name, key)
+		}
+	}
+	text := all.Encode()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if hour := now.Truncate(time.Hour); t.keys == nil || hour != t.hour {
+		t.hour, t.keys = hour, map[string]bool{}
+	}
+	if len(text) > maxLabel/2 || len(t.keys) == mostTold && !t.keys[text] {
+		return Others
+	}
+	t.keys[text] = true
+	return text
+}
+
+// keyOf returns the key of a budget in the text of [toldKeys]. That of a budget without keys is all of them.
+func keyOf(text, budget string) string {
+	if text == Others {
+		return Others
+	}
+	all, _ := url.ParseQuery(text)
+	if key := all.Get(budget); key != "" {
+		return key
+	}
+	var keys []string
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		keys = append(keys, all.Get(name))
+	}
+	return strings.Join(slices.Compact(keys), ", ")
 }
 
 // join gives a reservation the bill that was taken for it. The bill of a call that is not granted

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -383,6 +384,61 @@ func TestSpendOfBudgets(t *testing.T) {
 		}
 		if text := strings.Join(all, ", "); text != "all small/ask 253000, all big/ask 100000, each big/ask 100000" {
 			t.Error(text)
+		}
+	})
+}
+
+// The spend of budgets has the keys of its calls, of all their budgets.
+func TestSpendOfBudgetsByKey(t *testing.T) {
+	eachStore(t, func(t *testing.T, clock *quota.SimClock, l *quota.Ledger) {
+		if err := l.SetBook(mustParse(t, `
+revision: 1
+budgets:
+  team: {quota: 500 USD, windows: [{per: month}], of: llm}
+  user: {quota: 50 USD, windows: [{per: month}], of: llm, by: {header: X-User, default: none}}
+  agent: {quota: 50 USD, windows: [{per: month}], of: llm, by: {header: X-Agent, default: none}}
+upstreams: {llm: {pools: {calls: {quota: 100000, windows: [{per: 24h}]}}, methods: {ask: {pool: calls, cost: 1, bill: 0.01 USD}}}}
+`)); err != nil {
+			t.Fatal(err)
+		}
+		ask := func(user, agent string) {
+			t.Helper()
+			must(t, l, quota.Call{Method: "ask", Model: "large 2", Keys: map[string]string{book.BudgetKey("user"): user, book.BudgetKey("agent"): agent}})
+		}
+		sums := func(by ...quota.Dimension) string {
+			t.Helper()
+			got, err := l.View().Spend(t.Context(), quota.SpendQuery{Upstream: book.Budgets}, by...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var all []string
+			for _, s := range got {
+				all = append(all, fmt.Sprintf("%s %q %d", s.Pool.Name, s.Key+s.Model, s.Units/10_000))
+			}
+			slices.Sort(all)
+			return strings.Join(all, "; ")
+		}
+		ask("al=ice & co", "bot")
+		ask("al=ice & co", "bot")
+		ask("bot", "bot")
+		ask(strings.Repeat("k", 100), "bot") // its text would leave no room for others
+		want := `agent "bot" 3; agent "others" 1; team "bot" 1; team "bot, al=ice & co" 2; team "others" 1; user "al=ice & co" 2; user "bot" 1; user "others" 1`
+		if got := sums(quota.ByKey); got != want {
+			t.Errorf("by key: %s", got)
+		}
+		if got := sums(quota.ByModel); got != `agent "large 2" 4; team "large 2" 4; user "large 2" 4` {
+			t.Errorf("by model: %s", got)
+		}
+		for i := range 250 { // beyond so many, others are not told apart in this hour
+			ask(fmt.Sprint("user-", i), "bot")
+		}
+		if got := sums(quota.ByKey); strings.Count(got, "user \"user-") != 198 || !strings.Contains(got, `user "others" 53`) {
+			t.Errorf("many keys: %s", got)
+		}
+		clock.Advance(time.Hour)
+		ask("user-249", "bot")
+		if got := sums(quota.ByKey); !strings.Contains(got, `user "user-249" 1`) {
+			t.Errorf("in the next hour: %s", got)
 		}
 	})
 }

@@ -58,6 +58,7 @@ type Ledger struct {
 	learning  learning
 	slots     slots
 	limits    keyLimits
+	keysTold  toldKeys
 	pending   atomic.Bool  // the journal may have entries
 	offset    atomic.Int64 // the store's clock minus ours, in nanoseconds
 }

@@ -17,6 +17,7 @@ func (s Spent) Compare(t Spent) int {
 		cmp.Compare(t.Units, s.Units),
 		cmp.Compare(s.Labels.Method, t.Labels.Method),
 		cmp.Compare(s.Model, t.Model),
+		cmp.Compare(s.Key, t.Key),
 		cmp.Compare(s.Labels.Job, t.Labels.Job),
 		cmp.Compare(s.Labels.Region, t.Labels.Region),
 		cmp.Compare(s.Labels.Class, t.Labels.Class),
@@ -34,6 +35,7 @@ const (
 	ByHour    Dimension = "hour"
 	ByMethod  Dimension = "method"
 	ByModel   Dimension = "model"
+	ByKey     Dimension = "key"
 	ByJob     Dimension = "job"
 	ByRegion  Dimension = "region"
 	ByClass   Dimension = "class"
@@ -50,10 +52,10 @@ func sumSpent(all []Spent, by ...Dimension) ([]Spent, error) {
 	keep := make(map[Dimension]bool, len(by))
 	for _, d := range by {
 		switch d {
-		case ByPool, ByDay, ByHour, ByMethod, ByModel, ByJob, ByRegion, ByClass, ByAccount:
+		case ByPool, ByDay, ByHour, ByMethod, ByModel, ByKey, ByJob, ByRegion, ByClass, ByAccount:
 			keep[d] = true
 		default:
-			return nil, BadInput("spend has no dimension %q; it has pool, day, hour, method, model, job, region, class, account", string(d))
+			return nil, BadInput("spend has no dimension %q; it has pool, day, hour, method, model, key, job, region, class, account", string(d))
 		}
 	}
 	sums := make(map[Spent]*Spent)
@@ -74,6 +76,7 @@ func sumSpent(all []Spent, by ...Dimension) ([]Spent, error) {
 		}{
 			{ByMethod, &s.Labels.Method, &key.Labels.Method},
 			{ByModel, &s.Model, &key.Model},
+			{ByKey, &s.Key, &key.Key},
 			{ByJob, &s.Labels.Job, &key.Labels.Job},
 			{ByRegion, &s.Labels.Region, &key.Labels.Region},
 			{ByClass, &s.Labels.Class, &key.Labels.Class},
@@ -90,7 +93,7 @@ func sumSpent(all []Spent, by ...Dimension) ([]Spent, error) {
 		}
 		sum := sums[key]
 		if sum == nil {
-			sum = &Spent{Pool: key.Pool, Day: key.Day, Hour: key.Hour, Labels: key.Labels, Model: key.Model}
+			sum = &Spent{Pool: key.Pool, Day: key.Day, Hour: key.Hour, Labels: key.Labels, Model: key.Model, Key: key.Key}
 			sums[key] = sum
 		}
 		sum.Units = min(sum.Units+s.Units, window.MaxUnits)

@@ -193,6 +193,7 @@ type Spent struct {
 	Hour   time.Time
 	Labels Labels
 	Model  string // of a budget: the case of the prices that the calls had; the ledger sets it, not the store
+	Key    string // of a budget: its key, or those of other budgets of the calls; the ledger sets it
 	Units  int64
 	Calls  int64
 }

@@ -252,8 +252,8 @@ func showSpend(ctx context.Context, a *session.Session, l *quota.Ledger, f *spen
 		return err
 	}
 	all = slices.DeleteFunc(all, func(s quota.Spent) bool {
-		_, rate := l.Book().StepsOf(s.Pool.Upstream, s.Pool.Name)              // its spend is that of its budget
-		return rate || !s.Pool.IsMoney() && slices.Contains(by, quota.ByModel) // only budgets have models
+		_, rate := l.Book().StepsOf(s.Pool.Upstream, s.Pool.Name)                                                    // its spend is that of its budget
+		return rate || !s.Pool.IsMoney() && (slices.Contains(by, quota.ByModel) || slices.Contains(by, quota.ByKey)) // only budgets have them
 	})
 	views := view.Spend(all, by)
 	return a.Print(views, func(s *console.Sheet) {

@@ -19,13 +19,13 @@ import (
 
 // groupings are the labels by which the history groups spend.
 var groupings = map[grouping]quota.Dimension{
-	byJob: quota.ByJob, byMethod: quota.ByMethod, "region": quota.ByRegion, "class": quota.ByClass, "caller": quota.ByJob, "account": quota.ByAccount, "model": quota.ByModel,
+	byJob: quota.ByJob, byMethod: quota.ByMethod, "region": quota.ByRegion, "class": quota.ByClass, "caller": quota.ByJob, "account": quota.ByAccount, "model": quota.ByModel, "key": quota.ByKey,
 }
 
 var inOrder = struct {
 	by     []grouping
 	ranges []string
-}{[]grouping{byJob, byMethod, "region", "class", "caller", "account", "model"}, []string{"24h", "7d", "30d", "1y"}}
+}{[]grouping{byJob, byMethod, "region", "class", "caller", "account", "model", "key"}, []string{"24h", "7d", "30d", "1y"}}
 
 // ranges are the ranges of the history, in days. The ledger keeps labels for 30 days, and
 // the catalog keeps totals for longer.
@@ -112,7 +112,7 @@ func (b *Board) History(w http.ResponseWriter, r *http.Request) {
 		p.Ranges = append(p.Ranges, choice{map[string]string{"24h": "24 h", "7d": "7 days", "30d": "30 days", "1y": "1 year"}[span], path(h.pool, span, h.by), span == h.span})
 	}
 	for _, by := range inOrder.by {
-		if h.span != "1y" && (by != "model" || h.money) { // other pools have none
+		if h.span != "1y" && (h.money || by != "model" && by != "key") { // other pools have none
 			p.By = append(p.By, choice{"by " + string(by), path(h.pool, h.span, by), by == h.by})
 		}
 	}
@@ -271,6 +271,8 @@ func (h *past) nameOf(s *state, sp *quota.Spent) (name, kind string) {
 		return sp.Pool.Account, ""
 	case "model":
 		return cmp.Or(sp.Model, "no model"), ""
+	case "key":
+		return cmp.Or(sp.Key, "no key"), ""
 	case "caller":
 		name, kind = s.spender(byJob, l)
 		if kind == kindCaller {

@@ -175,7 +175,7 @@ func (p *Pool) Name(i int) string {
 }
 
 // Dimensions are the dimensions that spend can be summed by.
-var Dimensions = []quota.Dimension{quota.ByMethod, quota.ByModel, quota.ByJob, quota.ByRegion, quota.ByClass, quota.ByAccount, quota.ByDay}
+var Dimensions = []quota.Dimension{quota.ByMethod, quota.ByModel, quota.ByKey, quota.ByJob, quota.ByRegion, quota.ByClass, quota.ByAccount, quota.ByDay}
 
 // Spent is the spend of one set of labels in a pool. Only the labels it was summed by are
 // set.
@@ -185,6 +185,7 @@ type Spent struct {
 	Account string `json:"account,omitempty"`
 	Method  string `json:"method,omitempty"`
 	Model   string `json:"model,omitempty"`
+	Key     string `json:"key,omitempty"`
 	Job     string `json:"job,omitempty"`
 	Region  string `json:"region,omitempty"`
 	Class   string `json:"class,omitempty"`
@@ -198,13 +199,13 @@ func Spend(all []quota.Spent, by []quota.Dimension) []Spent {
 	views := make([]Spent, 0, len(all))
 	for _, s := range all {
 		v := Spent{
-			Pool: s.Pool.Upstream + "/" + s.Pool.Name, Day: s.Day, Method: s.Labels.Method, Model: s.Model, Job: s.Labels.Job,
+			Pool: s.Pool.Upstream + "/" + s.Pool.Name, Day: s.Day, Method: s.Labels.Method, Model: s.Model, Key: s.Key, Job: s.Labels.Job,
 			Region: s.Labels.Region, Class: s.Labels.Class, Reason: s.Labels.Reason, Units: s.Units, Calls: s.Calls,
 		}
 		if slices.Contains(by, quota.ByAccount) {
 			v.Account = s.Pool.Account
 		}
-		clean(&v.Pool, &v.Account, &v.Method, &v.Model, &v.Job, &v.Region, &v.Class, &v.Reason)
+		clean(&v.Pool, &v.Account, &v.Method, &v.Model, &v.Key, &v.Job, &v.Region, &v.Class, &v.Reason)
 		views = append(views, v)
 	}
 	return views
@@ -243,6 +244,8 @@ func (s *Spent) Label(d quota.Dimension) string {
 		return s.Method
 	case quota.ByModel:
 		return s.Model
+	case quota.ByKey:
+		return s.Key
 	case quota.ByJob:
 		return s.Job
 	case quota.ByRegion:

@@ -111,7 +111,7 @@ func TestShutSaysByWhomIfThatIsKnown(t *testing.T) {
 func spent() []quota.Spent {
 	pool := quota.Pool{Upstream: "maps", Account: "staging", Name: "units"}
 	return []quota.Spent{
-		{Pool: pool, Day: "2026-11-20", Labels: quota.Labels{Method: "geocode", Job: "night", Region: "DE", Class: "backfill"}, Model: "large", Units: 1500, Calls: 300},
+		{Pool: pool, Day: "2026-11-20", Labels: quota.Labels{Method: "geocode", Job: "night", Region: "DE", Class: "backfill"}, Model: "large", Key: "alice", Units: 1500, Calls: 300},
 		{Pool: pool, Day: "2026-11-20", Labels: quota.Labels{Reason: "seen in the console"}, Units: -5},
 		{Pool: pool, Day: "2026-11-20", Units: 1, Calls: 1},
 	}
@@ -119,10 +119,10 @@ func spent() []quota.Spent {
 
 func TestSpendTable(t *testing.T) {
 	shows(t, view.SpendTable(view.Spend(spent(), view.Dimensions), view.Dimensions),
-		"pool~ | method~ | model~ | job~ | region~ | class~ | account~ | day | units# | calls# | reason~",
-		"maps/units | geocode | large | night | DE | backfill | staging | 2026-11-20 | 1500 | 300 | ",
-		"maps/units | (correction) | (correction) | (correction) | (correction) | (correction) | staging | 2026-11-20 | -5 | 0 | seen in the console",
-		"maps/units | - | - | - | - | - | staging | 2026-11-20 | 1 | 1 | ",
+		"pool~ | method~ | model~ | key~ | job~ | region~ | class~ | account~ | day | units# | calls# | reason~",
+		"maps/units | geocode | large | alice | night | DE | backfill | staging | 2026-11-20 | 1500 | 300 | ",
+		"maps/units | (correction) | (correction) | (correction) | (correction) | (correction) | (correction) | staging | 2026-11-20 | -5 | 0 | seen in the console",
+		"maps/units | - | - | - | - | - | - | staging | 2026-11-20 | 1 | 1 | ",
 	)
 	by := []quota.Dimension{quota.ByMethod}
 	shows(t, view.SpendTable(view.Spend(spent()[:1], by), by), "pool~ | method~ | units# | calls#", "maps/units | geocode | 1500 | 300")
