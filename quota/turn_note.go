@@ -27,17 +27,17 @@ func (t *turnLine) note(l *Ledger, add func(*news)) {
 	}
 }
 
-func newNews() news { return news{took: make(map[string]float64), back: make(map[string]float64)} }
+func newNews() news { return news{took: make(map[flowOf]float64), back: make(map[flowOf]float64)} }
 
 func (n *news) none() bool { return len(n.took)+len(n.back)+len(n.granted)+len(n.left) == 0 }
 
 // tell tells a state the news.
 func (n *news) tell(s *fair.State, now window.Instant) {
-	for flow, share := range n.took {
-		s.Took(flow, share, now)
+	for of, share := range n.took {
+		s.Took(of.class, of.flow, share, now)
 	}
-	for flow, share := range n.back {
-		s.Corrected(flow, share, now)
+	for of, share := range n.back {
+		s.Corrected(of.class, of.flow, share, now)
 	}
 	for _, id := range n.granted {
 		s.Granted(id, now)

@@ -74,15 +74,21 @@ type turnLine struct {
 
 // news is what the note does not have yet.
 type news struct {
-	took    map[string]float64 // by flow: shares of the limit
-	back    map[string]float64 // by flow: what settled calls took more, and if negative, gave back
+	took    map[flowOf]float64 // shares of the limit
+	back    map[flowOf]float64 // what settled calls took more, and if negative, gave back
 	granted []string           // the tickets of calls that have their units
 	left    []string           // the tickets of calls that wait no longer
 }
 
+// flowOf is a flow in its class.
+type flowOf struct {
+	class fair.Class
+	flow  string
+}
+
 // taken is what a call has taken, until it is settled.
 type taken struct {
-	flow    string
+	flow    flowOf
 	charges []Charge // those that take turns
 }
 
@@ -111,6 +117,12 @@ func (l *Ledger) turnOf(c *Call, p *price) *turn {
 		t.ask.Flow = c.Owner
 	default:
 		t.ask.Flow = "process " + l.ids.prefix[:6]
+	}
+	if u := l.Book().Upstreams[p.charges[0].Pool.Upstream]; u != nil {
+		if class := u.Classes[c.Class]; class.Share+class.Priority > 0 {
+			t.ask.Class = fair.Class{Name: c.Class, Share: float64(class.Share) / 100, Priority: int(class.Priority)}
+			t.ask.Flow += " in class " + c.Class // it has a queue of its own in this process, too
+		}
 	}
 	return t
 }
@@ -275,14 +287,15 @@ func (l *Ledger) hadTurn(t *turn, v *Verdict, charges []Charge) {
 		return
 	}
 	t.line.note(l, func(n *news) {
-		n.took[t.ask.Flow] += t.ask.Share
+		flow := flowOf{t.ask.Class, t.ask.Flow}
+		n.took[flow] += t.ask.Share
 		if t.ask.Stays {
 			n.granted = append(n.granted, t.ask.ID)
 		}
 		if len(t.line.taken) >= mostTaken { // callers that never settle
 			clear(t.line.taken)
 		}
-		t.line.taken[v.ID] = taken{t.ask.Flow, slices.DeleteFunc(slices.Clone(charges), func(c Charge) bool { return !c.takesTurns() })}
+		t.line.taken[v.ID] = taken{flow, slices.DeleteFunc(slices.Clone(charges), func(c Charge) bool { return !c.takesTurns() })}
 	})
 	t.line = nil
 }

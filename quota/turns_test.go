@@ -23,6 +23,7 @@ const fairBook = `
 revision: 1
 upstreams:
   api:
+    classes: {interactive: {share: 50%, priority: 1}, batch: {share: 20%}}
     pools: {units: {quota: 60000, windows: [{per: 1m, precision: 1s}]}}
     methods:
       get: {pool: units, cost: 300}
@@ -35,8 +36,9 @@ upstreams:
 type flow struct {
 	method  string
 	callers int
-	loops   bool          // it does not wait, and asks again each 10 ms
-	job     string        // of one process with the others that have one
+	loops   bool   // it does not wait, and asks again each 10 ms
+	job     string // of one process with the others that have one
+	class   string
 	pauses  time.Duration // how long its calls take; 0 is 50 to 150 ms
 	units   float64
 }
@@ -75,7 +77,7 @@ func use(t *testing.T, flows []*flow, length time.Duration) (most int64) {
 		for range max(f.callers, 1) {
 			all.Go(func() {
 				for time.Now().Before(end) {
-					c := quota.Call{Upstream: "api", Job: f.job, Method: f.method}
+					c := quota.Call{Upstream: "api", Job: f.job, Class: f.class, Method: f.method}
 					var r *quota.Reservation
 					var err error
 					if f.loops {
@@ -114,6 +116,40 @@ func use(t *testing.T, flows []*flow, length time.Duration) (most int64) {
 	}
 	all.Wait()
 	return most
+}
+
+// Classes get their shares of several processes and within one, and the rest goes to the highest priority.
+func TestClassesTakeTurns(t *testing.T) {
+	for name, test := range map[string]struct {
+		flows []*flow
+		want  map[string]float64
+	}{
+		"a share":     {[]*flow{{method: "get", callers: 8}, {method: "answer", callers: 8}, {method: "get", callers: 4, class: "batch"}}, map[string]float64{"": 0.8, "batch": 0.2}},
+		"priority":    {[]*flow{{method: "get", callers: 8}, {method: "answer", callers: 8, class: "interactive"}, {method: "get", callers: 8, class: "batch"}, {method: "get", class: "batch", callers: 2}}, map[string]float64{"": 0.05, "batch": 0.2, "interactive": 0.75}},
+		"one process": {[]*flow{{method: "get", callers: 8, job: "jobs"}, {method: "get", callers: 8, job: "jobs", class: "batch"}}, map[string]float64{"": 0.8, "batch": 0.2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				most := use(t, test.flows, 6*time.Minute)
+				if most > 60000 {
+					t.Errorf("%d units were used at once", most)
+				}
+				took, whole := map[string]float64{}, 0.0
+				for _, f := range test.flows {
+					took[f.class] += f.units
+					whole += f.units
+				}
+				if whole < 0.9*300_000 {
+					t.Errorf("all took %.0f units in five minutes", whole)
+				}
+				for class, want := range test.want {
+					if part := took[class] / whole; math.Abs(part-want) > 0.04 {
+						t.Errorf("class %q has %.3f of the units, want %.2f", class, part, want)
+					}
+				}
+			})
+		})
+	}
 }
 
 // A call that costs half of the limit gets its units beside light ones of another process, of which none was ever

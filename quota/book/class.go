@@ -13,15 +13,31 @@ type Class struct {
 	KeepFree        int64  // units of each window's limit that the class leaves free
 	KeepFreePercent int64  // the same as a percentage of the limit, rounded up
 	UseHeadroom     bool   // the class may use the headroom
+	Share           int64  // in percent: the part of the limit that it has at least while it waits
+	Priority        int64  // what is no share of classes that wait is for the highest
 	Outage          Policy // replaces the Outage of the method, unless it is ""
 }
 
 func (r *reader) class(name string, d *keys.Class) Class {
-	c := Class{KeepFree: d.KeepFree.Units, KeepFreePercent: d.KeepFree.Percent, UseHeadroom: d.UseHeadroom, Outage: Policy(d.Outage)}
+	c := Class{KeepFree: d.KeepFree.Units, KeepFreePercent: d.KeepFree.Percent, UseHeadroom: d.UseHeadroom, Priority: d.Priority, Outage: Policy(d.Outage)}
 	if c.UseHeadroom && c.KeepFree+c.KeepFreePercent > 0 {
 		r.fault(r.blame(&d.UseHeadroom, &d.KeepFree), "class %q cannot both keep units free and use the headroom; choose one", name)
 	}
+	if d.Share != "" {
+		c.Share, _ = strconv.ParseInt(strings.TrimSuffix(d.Share, "%"), 10, 64)
+	}
 	return c
+}
+
+// sharesFit checks that the shares of the classes are no more than the whole.
+func (r *reader) sharesFit(u *Upstream, d *keys.Upstream) {
+	sum := int64(0)
+	for _, class := range r.names(&d.Classes) {
+		if sum += u.Classes[class].Share; sum > 100 {
+			r.fault(r.place(&d.Classes[class].Share), "the shares of the classes of %q are more than 100%% with that of %q; lower one", u.Name, class)
+			return
+		}
+	}
 }
 
 // badPercent says what is wrong with a percentage.

@@ -191,6 +191,7 @@ func (r *reader) upstream(name string, d *keys.Upstream) (*Upstream, *routeTable
 		u.Classes[class] = r.class(class, d.Classes[class])
 		r.leavesSome(u, class, d)
 	}
+	r.sharesFit(u, d)
 	u.Prices = r.prices(d.Prices)
 	given := map[end]*string{}
 	for _, method := range r.names(&d.Methods) {

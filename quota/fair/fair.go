@@ -4,12 +4,16 @@
 // hardly ahead of the one that is furthest behind. A heavy call is so passed by little, and nobody
 // waits for ever.
 //
+// Classes of callers take turns in the same way, each as if it were a flow, and the flows of a class take those of
+// the class. What a class takes moves its clock on by less, the more the class is entitled to.
+//
 // It has no clock, no store and no lock of its own: a [State] is changed, and is kept by others.
 // It only holds calls back. Whether units are left, the store decides.
 package fair
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -41,14 +45,30 @@ const (
 	shortest = 25 * time.Millisecond
 	// mostFlows bounds the clocks that are kept.
 	mostFlows = 64
+	// leastWeight is the part of the limit that a class has in any case.
+	leastWeight = 0.05
 )
 
 // State is the line of an account. Its zero value is a line in which nobody has waited.
 type State struct {
-	Virtual float64        `json:"v,omitempty"` // where a flow begins that was not here
-	Warm    window.Instant `json:"w,omitempty"` // when somebody waited last
-	Flows   []Flow         `json:"f,omitempty"`
-	Tickets []Ticket       `json:"t,omitempty"`
+	Level                    // of the flows without a class
+	Warm    window.Instant   `json:"w,omitempty"` // when somebody waited last
+	Tickets []Ticket         `json:"t,omitempty"`
+	Classes Level            `json:"c,omitzero"`  // of the classes: each is a flow of it
+	Inside  map[string]Level `json:"i,omitempty"` // of the flows of each class
+}
+
+// Level has the clocks of flows that are compared with each other.
+type Level struct {
+	Virtual float64 `json:"v,omitempty"` // where a flow begins that was not here
+	Flows   []Flow  `json:"f,omitempty"`
+}
+
+// Class is the class of a flow. The zero value is that of flows without a class.
+type Class struct {
+	Name     string  `json:"n,omitempty"`
+	Share    float64 `json:"s,omitempty"` // of the limit, that its flows have at least if they wait for so much
+	Priority int     `json:"p,omitempty"` // what is no share of others is for the highest
 }
 
 // Flow is what a flow has taken.
@@ -62,6 +82,7 @@ type Flow struct {
 type Ticket struct {
 	ID    string         `json:"i,omitempty"` // of the caller; "" if it was granted, and the next one of its flow is expected
 	Flow  string         `json:"f"`
+	Class Class          `json:"c,omitzero"`
 	Tag   float64        `json:"t"`
 	Since window.Instant `json:"n"`
 	Seen  window.Instant `json:"s"`
@@ -91,26 +112,34 @@ type Answer struct {
 func (s *State) Ask(a *Ask, now window.Instant) (answer Answer) {
 	s.sweep(now)
 	own := slices.IndexFunc(s.Tickets, func(t Ticket) bool { return t.ID == a.ID })
-	a.Tag, a.Since, a.Seen, a.Dies = s.tag(a.Flow), now, now, now.Add(a.Life())
+	a.Tag, a.Since, a.Seen, a.Dies = s.level(a.Class).tag(a.Flow), now, now, now.Add(a.Life())
 	if own >= 0 {
 		a.Tag, a.Since = s.Tickets[own].Tag, s.Tickets[own].Since
 	}
+	class, leastClass := s.Classes.tag(a.Class.Name), math.Inf(1)
 	least, flows := math.Inf(1), 1
 	for i := range s.Tickets {
 		t := &s.Tickets[i]
 		if i == own || t.dead(now) || !t.meets(a.Pools) {
 			continue
 		}
-		if t.Tag < a.Tag || t.Tag == a.Tag && t.Since < a.Since {
-			answer.Ahead++
+		if t.Class.Name != a.Class.Name {
+			other := s.Classes.tag(t.Class.Name)
+			leastClass = min(leastClass, other)
+			if other < class {
+				answer.Ahead++
+			}
+		} else {
+			least = min(least, t.Tag)
+			if t.Tag < a.Tag || t.Tag == a.Tag && t.Since < a.Since {
+				answer.Ahead++
+			}
 		}
-		least = min(least, t.Tag)
 		if t.Flow != a.Flow && !slices.ContainsFunc(s.Tickets[:i], func(o Ticket) bool { return o.Flow == t.Flow }) {
 			flows++
 		}
 	}
-	lead := a.lead()
-	if over := a.Tag - least - lead; over > 0 {
+	if over := max(a.Tag-least, class-leastClass) - a.lead(); over > 0 {
 		answer.Held = true
 		answer.Due = max(time.Duration(min(over*float64(flows), 1)*float64(a.Per)), shortest)
 	}
@@ -162,31 +191,109 @@ func (a *Ask) lead() float64 {
 }
 
 // Took notes that calls of a flow have got a share of the limit.
-func (s *State) Took(flow string, share float64, now window.Instant) {
+func (s *State) Took(c Class, flow string, share float64, now window.Instant) {
 	s.sweep(now)
-	tag := s.tag(flow)
-	s.move(flow, tag+share, now)
+	waiting := math.Inf(1)
+	for i := range s.Tickets {
+		if t := &s.Tickets[i]; !t.dead(now) && t.Class.Name == c.Name {
+			waiting = min(waiting, t.Tag)
+		}
+	}
+	s.change(c, func(l *Level) { l.took(flow, share, waiting, now) })
+	if classes := s.with(c, now); len(classes) > 1 {
+		waiting = math.Inf(1)
+		for _, other := range classes[1:] {
+			waiting = min(waiting, s.Classes.tag(other.Name))
+		}
+		s.Classes.took(c.Name, share/weight(c, classes), waiting, now)
+	}
+}
+
+// with returns a class and those that wait beside it.
+func (s *State) with(c Class, now window.Instant) []Class {
+	all := []Class{c}
+	for i := range s.Tickets {
+		t := &s.Tickets[i]
+		if !t.dead(now) && !slices.ContainsFunc(all, func(o Class) bool { return o.Name == t.Class.Name }) {
+			all = append(all, t.Class)
+		}
+	}
+	return all
+}
+
+// took moves the clock of a flow on. Waiting is the least tag of those that wait.
+func (l *Level) took(flow string, share, waiting float64, now window.Instant) {
+	tag := l.tag(flow)
+	l.move(flow, tag+share, now)
 	// A flow that has just been here keeps its place while none of its callers has a ticket, but for a
 	// part of the limit at most: a flow that asks for little would hold the time up for all.
 	recent := tag
-	for i := range s.Flows {
-		if now.Sub(s.Flows[i].Seen) <= life {
-			recent = min(recent, s.Flows[i].Clock)
+	for i := range l.Flows {
+		if now.Sub(l.Flows[i].Seen) <= life {
+			recent = min(recent, l.Flows[i].Clock)
 		}
 	}
-	tag = min(tag, max(recent, tag-mostCredit))
-	for i := range s.Tickets {
-		if t := &s.Tickets[i]; !t.dead(now) {
-			tag = min(tag, t.Tag)
+	l.Virtual = max(l.Virtual, min(tag, max(recent, tag-mostCredit), waiting))
+}
+
+// weight is the part of the limit that a class has while others wait as well: its share, and what is no share of
+// one that waits if no other has a higher priority. Of those, the ones without a share come first.
+func weight(c Class, waiting []Class) float64 {
+	left, first := 1.0, 0
+	for _, o := range waiting {
+		left -= o.Share
+		first = max(first, o.Priority)
+	}
+	whole, without := 0.0, 0
+	for _, o := range waiting {
+		if o.Priority == first && o.Share == 0 {
+			without++
+		} else if o.Priority == first {
+			whole += o.Share
 		}
 	}
-	s.Virtual = max(s.Virtual, tag)
+	w := c.Share
+	switch left = max(left, 0); {
+	case c.Priority < first:
+	case without == 0:
+		w += left * c.Share / whole
+	case c.Share == 0:
+		w += left / float64(without)
+	}
+	return max(w, leastWeight)
 }
 
 // Corrected notes that calls of a flow took more than it was said, or less.
-func (s *State) Corrected(flow string, share float64, now window.Instant) {
-	if i := s.flow(flow); i >= 0 {
-		s.move(flow, s.Flows[i].Clock+share, s.Flows[i].Seen)
+func (s *State) Corrected(c Class, flow string, share float64, now window.Instant) {
+	s.change(c, func(l *Level) { l.corrected(flow, share) })
+	if classes := s.with(c, now); len(classes) > 1 {
+		s.Classes.corrected(c.Name, share/weight(c, classes))
+	}
+}
+
+func (l *Level) corrected(flow string, share float64) {
+	if i := l.flow(flow); i >= 0 {
+		l.move(flow, l.Flows[i].Clock+share, l.Flows[i].Seen)
+	}
+}
+
+// level returns the clocks of the flows of a class.
+func (s *State) level(c Class) *Level {
+	if c.Name == "" {
+		return &s.Level
+	}
+	l := s.Inside[c.Name]
+	return &l
+}
+
+// change changes the clocks of the flows of a class.
+func (s *State) change(c Class, change func(*Level)) {
+	l := s.level(c)
+	if change(l); c.Name != "" {
+		if s.Inside == nil {
+			s.Inside = make(map[string]Level)
+		}
+		s.Inside[c.Name] = *l
 	}
 }
 
@@ -199,7 +306,7 @@ func (s *State) Granted(id string, now window.Instant) {
 	}
 	next := s.Tickets[i]
 	s.Tickets = slices.DeleteFunc(s.Tickets, func(t Ticket) bool { return t.ID == id || t.ID == "" && t.Flow == next.Flow })
-	next.ID, next.Tag, next.Dies = "", s.tag(next.Flow), now.Add(lingers)
+	next.ID, next.Tag, next.Dies = "", s.level(next.Class).tag(next.Flow), now.Add(lingers)
 	s.Tickets = append(s.Tickets, next)
 }
 
@@ -215,14 +322,20 @@ func (s *State) Idle(now window.Instant) bool { return now.Sub(s.Warm).Abs() > Q
 func (s *State) Waiting(now window.Instant) []Ticket {
 	c := s.Clone()
 	c.Tickets = slices.DeleteFunc(c.Tickets, func(t Ticket) bool { return t.ID == "" || t.dead(now) })
-	slices.SortFunc(c.Tickets, func(a, b Ticket) int { return cmp.Or(cmp.Compare(a.Tag, b.Tag), cmp.Compare(a.Since, b.Since)) })
+	slices.SortFunc(c.Tickets, func(a, b Ticket) int {
+		return cmp.Or(cmp.Compare(s.Classes.tag(a.Class.Name), s.Classes.tag(b.Class.Name)), cmp.Compare(a.Class.Name, b.Class.Name), cmp.Compare(a.Tag, b.Tag), cmp.Compare(a.Since, b.Since))
+	})
 	return c.Tickets
 }
 
 // Clone returns a copy that shares nothing with s.
 func (s *State) Clone() State {
 	c := *s
-	c.Flows, c.Tickets = slices.Clone(s.Flows), slices.Clone(s.Tickets)
+	c.Flows, c.Tickets, c.Classes.Flows, c.Inside = slices.Clone(s.Flows), slices.Clone(s.Tickets), slices.Clone(s.Classes.Flows), maps.Clone(s.Inside)
+	for name, l := range c.Inside {
+		l.Flows = slices.Clone(l.Flows)
+		c.Inside[name] = l
+	}
 	return c
 }
 
@@ -232,8 +345,15 @@ func (s *State) Shrink(now window.Instant) bool {
 	case dead >= 0:
 		s.Tickets = slices.Delete(s.Tickets, dead, dead+1)
 	case len(s.Flows) > len(s.Tickets):
-		oldest := slices.MinFunc(s.Flows, func(a, b Flow) int { return cmp.Compare(a.Seen, b.Seen) })
-		s.Flows = slices.DeleteFunc(s.Flows, func(f Flow) bool { return f.Name == oldest.Name })
+		s.forgetOldest()
+	case len(s.Inside) > 0:
+		for name, l := range s.Inside {
+			if l.forgetOldest(); len(l.Flows) == 0 {
+				delete(s.Inside, name)
+			} else {
+				s.Inside[name] = l
+			}
+		}
 	case len(s.Tickets) > 0:
 		s.Tickets = s.Tickets[:len(s.Tickets)-1]
 	default:
@@ -258,30 +378,36 @@ func (s *State) sweep(now window.Instant) {
 func (t *Ticket) dead(now window.Instant) bool { return now > t.Dies || t.Seen.Sub(now) > life }
 
 // tag is where the next call of a flow stands.
-func (s *State) tag(flow string) float64 {
-	if i := s.flow(flow); i >= 0 {
-		return max(s.Virtual, s.Flows[i].Clock)
+func (l *Level) tag(flow string) float64 {
+	if i := l.flow(flow); i >= 0 {
+		return max(l.Virtual, l.Flows[i].Clock)
 	}
-	return s.Virtual
+	return l.Virtual
 }
 
-func (s *State) flow(name string) int {
-	return slices.IndexFunc(s.Flows, func(f Flow) bool { return f.Name == name })
+func (l *Level) flow(name string) int {
+	return slices.IndexFunc(l.Flows, func(f Flow) bool { return f.Name == name })
 }
 
 // move sets the clock of a flow. Clocks that say nothing more, and the oldest of too many, are forgotten.
-func (s *State) move(flow string, clock float64, now window.Instant) {
-	clock = math.Round(min(clock, s.Virtual+mostAhead)*1e6) / 1e6
-	if i := s.flow(flow); i >= 0 {
-		s.Flows[i].Clock, s.Flows[i].Seen = clock, now
+func (l *Level) move(flow string, clock float64, now window.Instant) {
+	clock = math.Round(min(clock, l.Virtual+mostAhead)*1e6) / 1e6
+	if i := l.flow(flow); i >= 0 {
+		l.Flows[i].Clock, l.Flows[i].Seen = clock, now
 		return
 	}
-	s.Flows = slices.DeleteFunc(s.Flows, func(f Flow) bool { return f.Clock < s.Virtual && now.Sub(f.Seen).Abs() > life })
-	if len(s.Flows) >= mostFlows {
-		oldest := slices.MinFunc(s.Flows, func(a, b Flow) int { return cmp.Compare(a.Seen, b.Seen) })
-		s.Flows = slices.DeleteFunc(s.Flows, func(f Flow) bool { return f.Name == oldest.Name })
+	l.Flows = slices.DeleteFunc(l.Flows, func(f Flow) bool { return f.Clock < l.Virtual && now.Sub(f.Seen).Abs() > life })
+	if len(l.Flows) >= mostFlows {
+		l.forgetOldest()
 	}
-	s.Flows = append(s.Flows, Flow{flow, clock, now})
+	l.Flows = append(l.Flows, Flow{flow, clock, now})
+}
+
+func (l *Level) forgetOldest() {
+	if len(l.Flows) > 0 {
+		oldest := slices.MinFunc(l.Flows, func(a, b Flow) int { return cmp.Compare(a.Seen, b.Seen) })
+		l.Flows = slices.DeleteFunc(l.Flows, func(f Flow) bool { return f.Name == oldest.Name })
+	}
 }
 
 // meets reports whether a ticket is for one of the pools.

@@ -52,7 +52,7 @@ func (u *upstream) try(a *fair.Ask) (held, granted bool) {
 }
 
 func (u *upstream) take(a *fair.Ask) {
-	u.state.Took(a.Flow, a.Share, u.now)
+	u.state.Took(a.Class, a.Flow, a.Share, u.now)
 	u.state.Granted(a.ID, u.now)
 	u.took[a.Flow] += a.Share
 }
@@ -153,7 +153,7 @@ func TestTheDeadAreForgotten(t *testing.T) {
 		dead := ask("dead", 0.1)
 		dead.Wait = wait
 		s.Ask(dead, now)
-		s.Took("a", 0.1, now)
+		s.Took(fair.Class{}, "a", 0.1, now)
 		life := min(max(2*time.Second, wait/30), 30*time.Second)
 		if !s.Ask(loose("a", 0.1), now.Add(life)).Held {
 			t.Errorf("wait of %s: it is forgotten before %s", wait, life)
@@ -195,7 +195,7 @@ func TestACallKeepsItsPlace(t *testing.T) {
 func TestPoolsApart(t *testing.T) {
 	s, now := fair.State{}, start
 	s.Ask(ask("a", 0.1), now)
-	s.Took("b", 0.5, now)
+	s.Took(fair.Class{}, "b", 0.5, now)
 	b := loose("b", 0.1)
 	if !s.Ask(b, now).Held {
 		t.Error("b is not held back in the pool of a")
@@ -212,7 +212,7 @@ func TestPoolsApart(t *testing.T) {
 func TestNobodyWaitsForMoreThanALimit(t *testing.T) {
 	u := newUpstream()
 	u.state.Ask(ask("a", 0.01), u.now)
-	u.state.Took("b", 50, u.now)
+	u.state.Took(fair.Class{}, "b", 50, u.now)
 	waits, rounds := ask("b", 0.01), 0
 	for ; rounds < 10_000; rounds++ {
 		u.pass(time.Minute)
@@ -255,7 +255,7 @@ func TestAClockThatIsSet(t *testing.T) {
 	for _, step := range []time.Duration{-time.Hour, -10 * time.Second, 10 * time.Second, time.Hour} {
 		s, now := fair.State{}, start
 		s.Ask(ask("a", 0.1), now)
-		s.Took("b", 0.5, now)
+		s.Took(fair.Class{}, "b", 0.5, now)
 		now = now.Add(step)
 		if s.Ask(ask("b", 0.1), now).Held {
 			t.Errorf("after a step of %s, it waits for a ticket of another time", step)
@@ -274,16 +274,16 @@ func TestAClockThatIsSet(t *testing.T) {
 func TestWhatIsGivenBack(t *testing.T) {
 	s, now := fair.State{}, start
 	s.Ask(ask("a", 0.1), now)
-	s.Took("b", 0.5, now)
-	s.Corrected("b", -0.49, now)
+	s.Took(fair.Class{}, "b", 0.5, now)
+	s.Corrected(fair.Class{}, "b", -0.49, now)
 	if s.Ask(loose("b", 0.1), now).Held {
 		t.Error("b is held back for what it gave back")
 	}
-	s.Corrected("b", 0.2, now)
+	s.Corrected(fair.Class{}, "b", 0.2, now)
 	if !s.Ask(loose("b", 0.1), now).Held {
 		t.Error("b is not held back for what it took on top")
 	}
-	s.Corrected("unknown", -5, now)
+	s.Corrected(fair.Class{}, "unknown", -5, now)
 	if len(s.Flows) != 1 {
 		t.Errorf("a correction has made a flow: %+v", s.Flows)
 	}
@@ -299,7 +299,7 @@ func TestALineIsBounded(t *testing.T) {
 		}
 	}
 	for i := range 1000 {
-		s.Took(fmt.Sprint(i), 0.001, now.Add(time.Duration(i)*time.Millisecond))
+		s.Took(fair.Class{}, fmt.Sprint(i), 0.001, now.Add(time.Duration(i)*time.Millisecond))
 	}
 	if len(s.Tickets) != fair.MostTickets || len(s.Flows) > 64 {
 		t.Errorf("%d tickets, %d flows", len(s.Tickets), len(s.Flows))
@@ -320,12 +320,12 @@ func TestAQuietLineIsForgotten(t *testing.T) {
 		t.Error("a new line is not idle")
 	}
 	s.Ask(ask("a", 0.1), now)
-	s.Took("a", 0.1, now)
+	s.Took(fair.Class{}, "a", 0.1, now)
 	s.Leave("a")
 	if s.Idle(now.Add(fair.Quiet)) || !s.Idle(now.Add(fair.Quiet+time.Second)) {
 		t.Error("it is not forgotten after a minute")
 	}
-	s.Took("b", 0.1, now.Add(2*fair.Quiet))
+	s.Took(fair.Class{}, "b", 0.1, now.Add(2*fair.Quiet))
 	if len(s.Flows) != 1 || s.Virtual > 0.1 {
 		t.Errorf("after two minutes it knows %+v", s)
 	}
@@ -335,7 +335,7 @@ func TestAQuietLineIsForgotten(t *testing.T) {
 func TestShortWindows(t *testing.T) {
 	s, now := fair.State{}, start
 	s.Ask(ask("a", 0.1), now)
-	s.Took("b", 0.9, now)
+	s.Took(fair.Class{}, "b", 0.9, now)
 	b := loose("b", 0.1)
 	if b.Per = time.Second; s.Ask(b, now).Held {
 		t.Error("b is held back in a window of a second")

@@ -192,6 +192,8 @@ type Feedback struct {
 type Class struct {
 	KeepFree    Share  `yaml:"keep_free" is:"percent" range:"0..units" example:"500|30%" doc:"The part of each window's limit that this class leaves to others. A percentage is rounded up."`
 	UseHeadroom bool   `yaml:"use_headroom" doc:"The class may also use the headroom. It cannot have 'keep_free' as well."`
+	Share       string `yaml:"share" is:"percent" example:"20%" doc:"The part of the limit that calls of this class get at least, while they wait beside others. See [fair turns](fairness.md)."`
+	Priority    int64  `yaml:"priority" range:"0..9" example:"1" doc:"What is no share of another class that waits is for the calls with the highest priority. Calls without a class have 0."`
 	Outage      string `yaml:"outage" words:"refuse|admit" doc:"Replaces the 'outage' setting of the method."`
 }
 
