@@ -3,6 +3,7 @@ package web
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -186,11 +187,15 @@ func (s *Server) ready(r *http.Request) (any, error) {
 		return nil, &problem.Problem{Status: http.StatusBadRequest, Detail: "jobs can only be yes: then the answer is 503 if runs cannot do their work"}
 	}
 	is := s.standing(r.Context())
+	outage := "the ledger cannot be read"
+	if errors.As(is.Outage, new(*quota.ForgottenError)) {
+		outage = "the ledger has forgotten what was spent"
+	}
 	for _, fault := range []struct {
 		what string
 		why  error
 	}{
-		{"the ledger cannot be read", is.Outage},
+		{outage, is.Outage},
 		{"the ledger cannot be written", is.Stuck},
 		{"the catalog cannot be read", is.Unread},
 		{"the catalog cannot be written", is.Unkept},

@@ -276,6 +276,9 @@ func TestOutage(t *testing.T) {
 func TestOneForgottenPoolIsTold(t *testing.T) {
 	r := newRig(t, nil)
 	r.Store.Lost.Store(&quota.ForgottenError{Pool: quota.Pool{Upstream: "youtube", Account: "default", Name: "searches"}, Born: viewtest.Noon})
+	if p := r.problem(http.StatusServiceUnavailable, "GET", "/readyz", ""); p.Detail != "the ledger has forgotten what was spent" {
+		t.Errorf("the probe says %q", p.Detail)
+	}
 	var is verdict.Standing
 	r.get("/api/v1/quota", &is)
 	known := map[string]bool{}
