@@ -2,12 +2,10 @@ package draft
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,107 +58,9 @@ func number(v any) int64 {
 	return int64(n)
 }
 
-// OpenAPI reads a description of an API: version 2.0, 3.0 or 3.1. Without a server in it, the
-// API is at the only host that is known so far.
-func (d *Draft) OpenAPI(from string, text []byte) error {
-	var doc node
-	if err := decode(text, &doc); err != nil {
-		return fmt.Errorf("is neither JSON nor YAML: %w", err)
-	}
-	if doc["openapi"] == nil && doc["swagger"] == nil {
-		return errors.New("is no OpenAPI document: it has neither openapi nor swagger")
-	}
-	host, base := server(doc)
-	if host = plainHost(host); host == "" && len(d.upstreams) == 1 {
-		for host = range d.upstreams {
-		}
-	}
-	if host == "" {
-		return errors.New("names no server with a host\nName it with --host")
-	}
-	u := d.of(host, from)
-	schemes := doc.get("components").get("securitySchemes")
-	if schemes == nil {
-		schemes = doc.get("securityDefinitions")
-	}
-	for _, name := range schemes.keys() {
-		s := doc.resolve(schemes.get(name))
-		k := APIKey{from: from + ": the security scheme " + name}
-		switch where := s.text("in"); {
-		case s.text("type") == "apiKey" && where == "header":
-			k.header = s.text("name")
-		case s.text("type") == "apiKey" && where == "query":
-			k.query = s.text("name")
-		case s.text("type") == "http", s.text("type") == "oauth2", s.text("type") == "basic", s.text("type") == "openIdConnect":
-			k.header = "Authorization"
-		}
-		if u.key.header == "" && (k.header != "" || u.key.query == "" && k.query != "") {
-			k.query = cmp.Or(k.query, u.key.query)
-			u.key = k
-		} else if k.header != "" && k.header != u.key.header {
-			u.noteOnce(fmt.Sprintf("%s has its key in the header %s; the draft has %s", k.from, k.header, u.key.header))
-		}
-	}
-	u.extensions(doc, from, "the document")
-	u.extensions(doc.get("info"), from, "info")
-	for _, path := range doc.get("paths").keys() {
-		item := doc.resolve(doc.get("paths").get(path))
-		u.extensions(item, from, path)
-		for _, verb := range item.keys() {
-			upper := strings.ToUpper(verb)
-			if !slices.Contains([]string{"GET", "PUT", "POST", "DELETE", "OPTIONS", "HEAD", "PATCH"}, upper) {
-				continue
-			}
-			op := item.get(verb)
-			path, _, _ := strings.Cut(path, "?")
-			r := u.route(upper, strings.TrimSuffix(base, "/")+path, from)
-			r.name = cmp.Or(r.name, op.text("operationId"))
-			u.extensions(op, from, upper+" "+path)
-			if answer := doc.resolve(op.get("responses").get("429")); answer != nil {
-				u.refusals[429] = from + ": " + upper + " " + path + " documents 429"
-				u.documented(answer.get("headers"), from)
-			}
-		}
-	}
-	return nil
-}
-
-// server returns the host and the base path of the first server.
-func server(doc node) (host, base string) {
-	if doc["swagger"] != nil {
-		return doc.text("host"), doc.text("basePath")
-	}
-	for _, s := range doc.list("servers") {
-		text := s.text("url")
-		for _, name := range s.get("variables").keys() {
-			text = strings.ReplaceAll(text, "{"+name+"}", s.get("variables").get(name).text("default"))
-		}
-		if u, err := url.Parse(text); err == nil && (u.Host != "" || host == "") {
-			if host, base = u.Host, u.Path; host != "" {
-				return host, base
-			}
-		}
-	}
-	return host, base
-}
-
-func (n node) resolve(at node) node {
-	for range 8 {
-		ref, is := strings.CutPrefix(at.text("$ref"), "#/")
-		if !is {
-			return at
-		}
-		at = n
-		for part := range strings.SplitSeq(ref, "/") {
-			at = at.get(strings.NewReplacer("~1", "/", "~0", "~").Replace(part))
-		}
-	}
-	return nil
-}
-
 // documented notes the headers about limits of a documented answer: their values are not known.
-func (u *upstream) documented(headers node, from string) {
-	for _, name := range headers.keys() {
+func (u *upstream) documented(headers []string, from string) {
+	for _, name := range headers {
 		if role, _, _ := roleOf(name); role != "" {
 			u.noteOnce(fmt.Sprintf("%s documents the header %s; record a call, and the draft has its feedback", from, name))
 		}

@@ -23,6 +23,8 @@ import (
 
 // Draft collects what sources say.
 type Draft struct {
+	Folder string // of the next source, whose references may lead to other files in it
+
 	upstreams map[string]*upstream // by host
 	homeless  []limit              // of documents that name no host
 	notes     []string             // what a person must know, beside the book

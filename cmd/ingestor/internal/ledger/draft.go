@@ -48,6 +48,7 @@ func draftCommand(a *session.Session) *cobra.Command {
 			if file == "-" {
 				name = "standard input"
 			}
+			d.Folder = filepath.Dir(file)
 			if err := read(name, text); err != nil {
 				return console.Usage("%s %w", file, err)
 			}
