@@ -225,61 +225,63 @@ func readRows(name string, text []byte) (all []wantedLimit, err error) {
 
 // change sets limits, once all of them are known to be right, or says what they would do.
 func (c *limitChange) change(a *session.Session, cmd *cobra.Command, all []wantedLimit) error {
-	by := "ingestor"
-	if u, err := user.Current(); err == nil {
-		by = cmp.Or(u.Username, by)
-	}
 	with := a.WithLedger
 	if c.dry {
 		with = a.WithLedgerToRead
 	}
-	return with(cmd, func(ctx context.Context, l *quota.Ledger) error {
-		admin, seen := l.Admin(), make(map[[2]string]string)
-		for i := range all {
-			k := &all[i]
-			if k.By = by; k.at == "" {
-				break // SetLimit checks it
-			}
-			checked, err := admin.CheckLimit(k.KeyLimit)
-			if err == nil {
-				k.KeyLimit = checked
-				if before := seen[[2]string{k.Family, k.Key}]; before != "" {
-					err = fmt.Errorf("the same limit is at %s already", before)
-				}
-				seen[[2]string{k.Family, k.Key}] = k.at
-			}
-			if err != nil {
-				return console.Usage("%w", k.says(err))
-			}
+	return with(cmd, func(ctx context.Context, l *quota.Ledger) error { return c.make(ctx, a, l, all) })
+}
+
+func (c *limitChange) make(ctx context.Context, a *session.Session, l *quota.Ledger, all []wantedLimit) error {
+	by := "ingestor"
+	if u, err := user.Current(); err == nil {
+		by = cmp.Or(u.Username, by)
+	}
+	admin, seen := l.Admin(), make(map[[2]string]string)
+	for i := range all {
+		k := &all[i]
+		if k.By = by; k.at == "" {
+			break // SetLimit checks it
 		}
-		if c.dry {
-			return tryLimits(ctx, a, admin, all)
-		}
-		done := make([]quota.KeyLimit, 0, len(all))
-		for _, k := range all {
-			if k.removesNothing(ctx, admin) {
-				continue
+		checked, err := admin.CheckLimit(k.KeyLimit)
+		if err == nil {
+			k.KeyLimit = checked
+			if before := seen[[2]string{k.Family, k.Key}]; before != "" {
+				err = fmt.Errorf("the same limit is at %s already", before)
 			}
-			set, err := admin.SetLimit(ctx, k.KeyLimit)
-			if err != nil && len(all) > 1 {
-				err = fmt.Errorf("%w\n%d of %d limits are set; to set the others, give it the same limits again", err, len(done), len(all))
-			}
-			if err != nil {
-				return console.BadUsage(k.says(err))
-			}
-			done = append(done, set)
+			seen[[2]string{k.Family, k.Key}] = k.at
 		}
-		if len(all) == 1 && all[0].at == "" {
-			return a.Print(done[0], func(s *console.Sheet) {
-				if k := &done[0]; k.Quota == 0 {
-					s.Line("removed the limit of %s %s; the price book's holds again", console.Plain(k.Family), console.Plain(k.Key))
-					return
-				}
-				writeLimits(s, done)
-			})
+		if err != nil {
+			return console.Usage("%w", k.says(err))
 		}
-		return a.Print(done, func(s *console.Sheet) { s.Line("%s limits are set or removed", view.Number(int64(len(done)))) })
-	})
+	}
+	if c.dry {
+		return tryLimits(ctx, a, admin, all)
+	}
+	done := make([]quota.KeyLimit, 0, len(all))
+	for _, k := range all {
+		if k.removesNothing(ctx, admin) {
+			continue
+		}
+		set, err := admin.SetLimit(ctx, k.KeyLimit)
+		if err != nil && len(all) > 1 {
+			err = fmt.Errorf("%w\n%d of %d limits are set; to set the others, give it the same limits again", err, len(done), len(all))
+		}
+		if err != nil {
+			return console.BadUsage(k.says(err))
+		}
+		done = append(done, set)
+	}
+	if len(all) == 1 && all[0].at == "" {
+		return a.Print(done[0], func(s *console.Sheet) {
+			if k := &done[0]; k.Quota == 0 {
+				s.Line("removed the limit of %s %s; the price book's holds again", console.Plain(k.Family), console.Plain(k.Key))
+				return
+			}
+			writeLimits(s, done)
+		})
+	}
+	return a.Print(done, func(s *console.Sheet) { s.Line("%s limits are set or removed", view.Number(int64(len(done)))) })
 }
 
 // removesNothing reports whether a file would remove a limit that nobody has set.

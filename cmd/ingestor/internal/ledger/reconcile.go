@@ -33,6 +33,7 @@ func ReconcileCommand(a *session.Session) *cobra.Command {
 	})
 	settings.AddFlags(cmd, cmd.Flags(), settings.ForCounts, "watch", "adopt_limits")
 	cmd.Flags().BoolVar(&apply, "apply", false, "record the units of others")
+	cmd.AddCommand(anthropicCommand(a))
 	cmd.Flags().BoolVar(&down, "down", false, "with --apply: give back units that Google has not counted")
 	return cmd
 }
