@@ -202,6 +202,7 @@ func (r *reader) book(t *tree) *Book {
 	for _, name := range r.names(&d.Families) {
 		b.Families[name] = r.family(name, d.Families[name])
 	}
+	r.spills(b, d)
 	r.budgets(b, d)
 	b.Descriptors = r.descriptors(d.Descriptors, b)
 	return b

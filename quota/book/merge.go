@@ -36,6 +36,8 @@ func (r *reader) lay(under, over *tree, f *field, name string) *tree {
 		switch o, has := upper[e.Key]; {
 		case !has:
 			t.Entries = append(t.Entries, e)
+		case o.Value.Kind == isNull && e.Key == "no_spill" && noun == "" && f != nil:
+			r.fault(o.At, "no_spill cannot be removed from the book that is extended: %s", e.Value.Text)
 		case o.Value.Kind != isNull:
 			t.Entries = append(t.Entries, entry{Key: e.Key, At: o.At, Value: r.lay(e.Value, o.Value, f.child(e.Key), e.Key)})
 		}

@@ -49,8 +49,13 @@ type Upstream struct {
 	Pools       map[string]*Pool
 	Prices      *PriceList // in money; nil: there are none
 	Budgets     []*Pool    // those that its calls spend, by name
-	Methods     map[string]*Method
-	Default     map[string]*Method // the price of calls without a method, by verb; "*" is any other
+	// Spill is where calls go for which it lacks units: the first that has them. SpillMethods are the
+	// methods whose calls do so; nil: all that have a route. NoSpill is why its terms forbid that, or "".
+	Spill        []Spill
+	SpillMethods []string
+	NoSpill      string
+	Methods      map[string]*Method
+	Default      map[string]*Method // the price of calls without a method, by verb; "*" is any other
 
 	routes *routeTable
 }

@@ -114,6 +114,9 @@ type Upstream struct {
 	Pools         map[string]*Pool    `yaml:"pools" names:"narrow" noun:"pool" print:"block" doc:"The allowances."`
 	Methods       map[string]*Method  `yaml:"methods" names:"wide" noun:"method" short:"cost" doc:"The calls and their prices."`
 	Prices        *PriceList          `yaml:"prices" doc:"The prices in money of what calls use. The 'bill' of a method names them. They count only if a budget has this upstream."`
+	Spill         []string            `yaml:"spill" is:"phrase" short:"item" size:"1..16" noun:"upstream" example:"azure-east|[azure-east, maps@second]" doc:"Where calls go for which the upstream has no units now: the first of these upstreams that has some. A name with '@' is an account. The section about spill has the rules."`
+	SpillMethods  []string            `yaml:"spill_methods" is:"phrase" short:"item" size:"1..1000" noun:"method" example:"[chat, embed]" assumed:"all that have a route" doc:"The methods whose calls may spill."`
+	NoSpill       string              `yaml:"no_spill" is:"phrase" example:"its terms allow one project for each client, https://maps.example.com/terms" doc:"The reason why its terms forbid that calls spill from it or to it, with the source."`
 	Default       map[string]*Method  `yaml:"default" names:"verb" noun:"default" short:"cost" without:"route|upgrade" as:"default" doc:"The prices of calls that no method has, by verb. '*' is any other verb."`
 }
 

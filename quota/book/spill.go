@@ -1,0 +1,223 @@
+package book
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/headroom-quota/headroom/quota/book/keys"
+)
+
+// Spill is where calls go for which an upstream lacks units.
+type Spill struct {
+	Upstream *Upstream
+	Account  string // "": that of the call
+}
+
+// MaySpill reports whether a call may go to another upstream if its own lacks units.
+func (m *Match) MaySpill() bool {
+	u := m.Upstream
+	return u != nil && len(u.Spill) > 0 && m.Route != nil && (u.SpillMethods == nil || slices.Contains(u.SpillMethods, m.Method.Name))
+}
+
+// PathAt returns the path at which another upstream has the same call: that of its method of the same
+// name, or else the same path, if a route lists it. It returns "" if the upstream does not have the call.
+func (m *Match) PathAt(u *Upstream) string {
+	if m.Route == nil || u.routes == nil {
+		return ""
+	}
+	verb := cmp.Or(m.verb, "GET")
+	same := u.routes.lookup(verb, m.path)
+	if other := u.Methods[m.Method.Name]; other != nil && same.method != other {
+		for i := range other.Routes {
+			if path, filled := m.fill(other.Routes[i].Path); filled && u.routes.lookup(verb, path).method == other {
+				return path
+			}
+		}
+	}
+	if same.route == nil {
+		return ""
+	}
+	return m.path
+}
+
+// fill puts what the names of a route stand for into the names of another one.
+func (m *Match) fill(template string) (path string, filled bool) {
+	parts := strings.Split(template, "/")
+	for i, part := range parts {
+		inner, suffix, named := strings.Cut(strings.TrimPrefix(part, "{"), "}")
+		if !named {
+			continue
+		}
+		tail := strings.TrimSuffix(inner, "...")
+		text, has := m.Segment(tail)
+		if !has {
+			return "", false
+		}
+		if parts[i] = url.PathEscape(text) + suffix; tail != inner {
+			parts[i] = strings.ReplaceAll(parts[i], "%2F", "/")
+		}
+	}
+	return strings.Join(parts, "/"), true
+}
+
+// Host returns the first host of the upstream that has an escaped path. If hosts name accounts, it is that of the
+// account, if it has one. Host returns "" if there is none.
+func (u *Upstream) Host(account, path string) (first string) {
+	for _, entry := range u.Hosts {
+		host, prefix, _ := strings.Cut(entry, "/")
+		if prefix != "" && !strings.HasPrefix(path, "/"+prefix) {
+			continue
+		}
+		suffix, wild := strings.CutPrefix(host, "*")
+		switch {
+		case wild && u.AccountFrom.Host == 1 && isLabel(account):
+			return account + suffix
+		case wild:
+		case u.AccountFrom.Host > 0 && (&Match{host: host}).Label(u.AccountFrom.Host) == account:
+			return host
+		default:
+			first = cmp.Or(first, host)
+		}
+	}
+	return first
+}
+
+func isLabel(text string) bool {
+	return text != "" && len(text) <= 63 && strings.Trim(text, "-") == text && strings.Trim(text, lower+digits+"-_") == ""
+}
+
+// Lists reports whether a host is one of the upstream's, with just the port that the book names.
+func (u *Upstream) Lists(whole string) bool {
+	return slices.ContainsFunc(u.Hosts, func(entry string) bool {
+		host, _, _ := strings.Cut(entry, "/")
+		if suffix, wild := strings.CutPrefix(host, "*"); wild {
+			label, under := strings.CutSuffix(whole, suffix)
+			return under && isLabel(label)
+		}
+		return host == whole
+	})
+}
+
+// spills makes what upstreams say of calls for which they lack units.
+func (r *reader) spills(b *Book, d *keys.Book) {
+	for _, name := range r.names(&d.Upstreams) {
+		u, of := b.Upstreams[name], d.Upstreams[name]
+		u.NoSpill, u.SpillMethods = of.NoSpill, of.SpillMethods
+		if !r.readable(of) {
+			continue
+		}
+		if u.SpillMethods != nil && of.Spill == nil {
+			r.fault(r.place(&of.SpillMethods), "spill_methods changes nothing without spill; name the upstreams, as in spill: [azure-east]")
+		}
+		for i, method := range u.SpillMethods {
+			if m := u.Methods[method]; m == nil || m.Routes == nil {
+				r.fault(r.place(&of.SpillMethods[i]), "upstream %q has no method %q with a route that could spill%s", name, method, orMean(method, slices.Sorted(maps.Keys(u.Methods)), "add it to methods, or leave it out"))
+			}
+		}
+		for i := range of.Spill {
+			to, why := spillOf(u, of.Spill[i], b, d)
+			if why != "" && r.sound(&of.Spill, &of.Methods, &of.Accounts) {
+				r.fault(r.place(&of.Spill[i]), "%s", why)
+			}
+			u.Spill = append(u.Spill, to)
+		}
+	}
+}
+
+// spillOf returns where the calls of an upstream go by an entry, or says what is wrong with that.
+func spillOf(u *Upstream, text string, b *Book, d *keys.Book) (to Spill, why string) {
+	name, account, named := strings.Cut(text, "@")
+	other := b.Upstreams[name]
+	lacks := func(account string) bool { return !other.AnyAccount && !slices.Contains(other.Accounts, account) }
+	switch {
+	case u.NoSpill != "":
+		return to, fmt.Sprintf("calls of upstream %q must not spill: %s", u.Name, u.NoSpill)
+	case other == nil || name == Budgets:
+		known := slices.DeleteFunc(b.Metered(), func(s string) bool { return s == u.Name })
+		return to, fmt.Sprintf("spill of upstream %q names %q, which does not exist%s", u.Name, name, orMean(name, known, "add it to upstreams, or leave it out"))
+	case d.Upstreams[name].NoSpill != "":
+		return to, fmt.Sprintf("calls must not spill to upstream %q: %s", name, d.Upstreams[name].NoSpill)
+	case other == u && !named:
+		return to, fmt.Sprintf("spill of upstream %q names itself; name another upstream, or another account of it, as in %s@second", name, name)
+	case named && (account == "" || lacks(account)):
+		return to, fmt.Sprintf("upstream %q has no account %q; add it to its accounts, or write accounts: any", name, account)
+	case !named && (u.AnyAccount && !other.AnyAccount || slices.ContainsFunc(u.Accounts, lacks) || other.AccountFrom != (AccountFrom{}) && other.AccountFrom != u.AccountFrom):
+		return to, fmt.Sprintf("upstream %q does not have the accounts of %q; name the one that pays, as in %s@default", name, u.Name, name)
+	case other != u && leadsBack(name, u.Name, d, map[string]bool{}):
+		return to, fmt.Sprintf("spill leads from upstream %q to %q and back in a circle; remove one of the two", u.Name, name)
+	}
+	missing := u.lackedBy(other, cmp.Or(account, "any"))
+	if more := len(missing) - 5; more > 0 {
+		missing = append(missing[:5], fmt.Sprintf("%d more", more))
+	}
+	if len(missing) > 0 {
+		why = fmt.Sprintf("calls of upstream %q may spill to %q, which lacks %s; add them there with the same name or route, or name the methods that may spill, as in spill_methods: [NAME]", u.Name, name, list(missing, "and"))
+	}
+	return Spill{other, account}, why
+}
+
+// leadsBack reports whether spill leads from an upstream to another one.
+func leadsBack(from, to string, d *keys.Book, seen map[string]bool) bool {
+	seen[from] = true
+	return d.Upstreams[from] != nil && slices.ContainsFunc(d.Upstreams[from].Spill, func(text string) bool {
+		next, _, _ := strings.Cut(text, "@")
+		return next == to || !seen[next] && leadsBack(next, to, d, seen)
+	})
+}
+
+// lackedBy returns what another upstream would need for the calls that may spill to an account of it.
+func (u *Upstream) lackedBy(other *Upstream, account string) (missing []string) {
+	routes := 0
+	for _, name := range slices.Sorted(maps.Keys(u.Methods)) {
+		m := u.Methods[name]
+		if u.SpillMethods != nil && !slices.Contains(u.SpillMethods, name) {
+			continue
+		}
+		routes += len(m.Routes)
+		if !slices.ContainsFunc(m.Routes, func(route Route) bool {
+			verb := strings.ReplaceAll(route.Verb, anyName, "ANY") // which only the same takes
+			path := (&Match{Method: m, Route: &route, verb: verb, path: sample.Replace(route.Path)}).PathAt(other)
+			return path == "" || other.Host(account, path) == ""
+		}) {
+			continue
+		}
+		missing = append(missing, "method "+name)
+	}
+	for _, class := range slices.Sorted(maps.Keys(u.Classes)) {
+		if _, has := other.Classes[class]; !has {
+			missing = append(missing, "class "+class)
+		}
+	}
+	if routes == 0 {
+		missing = append(missing, "routes, as "+u.Name+" does")
+	}
+	return missing
+}
+
+// sample makes a path of a route: each name stands for itself.
+var sample = strings.NewReplacer("{", "", "...}", "", "}", "")
+
+// SpillsTo says where calls go for which the upstream has no units, and which do, or returns "".
+func (u *Upstream) SpillsTo() string {
+	names := make([]string, len(u.Spill))
+	for i := range names {
+		names[i] = u.Spill[i].String()
+	}
+	text := list(names, "or")
+	if text != "" && u.SpillMethods != nil {
+		text += " (" + list(u.SpillMethods, "and") + " alone)"
+	}
+	return text
+}
+
+// String names where calls go: an upstream, or an account of it.
+func (s *Spill) String() string {
+	if s.Account == "" {
+		return s.Upstream.Name
+	}
+	return s.Upstream.Name + "@" + s.Account
+}
