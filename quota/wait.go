@@ -84,6 +84,23 @@ func (l *Ledger) Wait(ctx context.Context, c Call, longest time.Duration) (*Rese
 	return l.waitInLine(ctx, c, w, price, refused)
 }
 
+// InLine reports whether calls of this ledger wait in the line in which [Ledger.Wait] would put a call.
+func (l *Ledger) InLine(ctx context.Context, c Call) bool {
+	prices := l.current()
+	if prices == nil || l.line.waiting.Load() == 0 {
+		return false
+	}
+	price, err := l.priced(ctx, prices, &c)
+	if err != nil {
+		return false // reserving meets it again
+	}
+	flow := ""
+	if t := l.turnOf(&c, price); t != nil {
+		flow = t.ask.Flow
+	}
+	return l.line.stands(flow, price.charges)
+}
+
 // inTurn lets a call take its turn among all processes, and returns its flow; "" if it has no turns.
 func (l *Ledger) inTurn(c *Call, p *price) (flow string) {
 	if c.turn = l.turnOf(c, p); c.turn == nil {

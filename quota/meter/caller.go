@@ -2,6 +2,7 @@ package meter
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
@@ -21,6 +22,10 @@ type Caller struct {
 	// Match is what the price book has found for the request, if that is known already: the
 	// transport then need not match it again. It does so if the request or the book is another one.
 	Match *book.Match
+
+	// Spill is asked whether a call may go to another upstream, and then told that it goes there. It gets the request and the match
+	// there. The account is that of the request's context. If Spill is nil, all may go that the price book lets go.
+	Spill func(req *http.Request, m *book.Match, goes bool) bool
 }
 
 type callerKey struct{}

@@ -213,6 +213,8 @@ func (t *Transport) keepBody(c *call, req *http.Request, r *content.Reading, mos
 	stop := context.AfterFunc(ctx, func() { _ = req.Body.Close() })
 	defer stop()
 	var head []byte
+	whole := false
+	defer func() { c.upload = newUpload(head, req.Body, whole) }() // also of a call that goes elsewhere after an error
 	room := int64(firstKept)
 	if length := bodyLength(req); length >= 0 {
 		room = min(room, length)
@@ -236,7 +238,7 @@ func (t *Transport) keepBody(c *call, req *http.Request, r *content.Reading, mos
 		}
 		long = int64(len(head)) > most
 		if long || err == io.EOF {
-			c.upload = newUpload(head, req.Body)
+			whole = !long
 			return long, nil
 		}
 		if err != nil {
@@ -248,12 +250,13 @@ func (t *Transport) keepBody(c *call, req *http.Request, r *content.Reading, mos
 // upload is a body of which the head was read. It lets go of that when it is closed, which
 // may be long before the end of the answer.
 type upload struct {
-	head atomic.Pointer[bytes.Reader]
-	rest io.ReadCloser
+	head  atomic.Pointer[bytes.Reader]
+	rest  io.ReadCloser
+	whole bool // the head is all of it
 }
 
-func newUpload(head []byte, rest io.ReadCloser) *upload {
-	u := &upload{rest: rest}
+func newUpload(head []byte, rest io.ReadCloser, whole bool) *upload {
+	u := &upload{rest: rest, whole: whole}
 	u.head.Store(bytes.NewReader(head))
 	return u
 }
@@ -263,6 +266,12 @@ func (u *upload) Read(p []byte) (int, error) {
 		return head.Read(p)
 	}
 	return u.rest.Read(p)
+}
+
+// again returns the head once more. Nothing of it was sent.
+func (u *upload) again() (io.ReadCloser, error) {
+	head := *u.head.Load()
+	return io.NopCloser(&head), nil
 }
 
 func (u *upload) Close() error {

@@ -38,6 +38,7 @@ type call struct {
 	upload   *upload           // the request's body, if its beginning was read; else nil
 	keys     map[string]string // of the keyed pools that it charges, by pool
 	granted  *quota.Reservation
+	spilled  string // to which upstream it went, in place of its own; or ""
 }
 
 // charges returns the cost of the call by pool, as it was reserved, with its bill.

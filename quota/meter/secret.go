@@ -187,6 +187,9 @@ func (c *call) guard(resp *http.Response) error {
 	if !hides && !redirects {
 		return nil
 	}
+	if to, err := resp.Location(); redirects && c.spilled != "" && err == nil { // the client would send the credentials of the first upstream there
+		return &RedirectError{Upstream: c.upstream.Name, From: c.req.URL.Scheme + "://" + hostOf(c.req.URL), To: to.Scheme + "://" + hostOf(to)}
+	}
 	if hides && resp.Body != nil {
 		c.body = secretBody{resp.Body, c}
 		if w, is := resp.Body.(io.Writer); is && resp.StatusCode == http.StatusSwitchingProtocols {

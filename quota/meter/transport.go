@@ -170,14 +170,14 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	var r *quota.Reservation
 	if err == nil && !c.resumed {
-		r, err = t.reserve(req.Context(), c)
+		c, r, err = t.obtain(req.Context(), c)
 		c.granted = r
 	}
 	if err != nil {
 		if req.Body != nil {
 			_ = req.Body.Close() // a RoundTripper must, also on errors
 		}
-		t.logUnsent(req.Context(), c, err)
+		t.logUnsent(req.Context(), c, err, "")
 		if t.set.Refused != nil {
 			if resp := t.set.Refused(req, err); resp != nil {
 				return resp, nil
@@ -185,10 +185,16 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	resp, err := t.send(req, c, r)
+	resp, err := t.send(c, r)
 	below := RefusalOf(resp) // of another transport of ours, which did not send it
 	if resp != nil {
-		resp.Request = req // not ours, which has the key
+		resp.Request = c.req // not ours, which has the key
+		if c.spilled != "" && resp.Header == nil {
+			resp.Header = http.Header{}
+		}
+		if c.spilled != "" {
+			resp.Header.Set(SpilledHeader, c.spilled)
+		}
 	}
 	if below != nil {
 		markRefused(resp, below)
@@ -230,19 +236,20 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 var errPanicked = errors.New("the base transport panicked")
 
 // send sends a call. If the base transport panics, the call has ended without an answer.
-func (t *Transport) send(req *http.Request, c *call, r *quota.Reservation) (*http.Response, error) {
+func (t *Transport) send(c *call, r *quota.Reservation) (*http.Response, error) {
 	panicked := true
 	defer func() {
 		if panicked {
-			t.settle(req.Context(), c, r, nil, errPanicked)
+			t.settle(c.req.Context(), c, r, nil, errPanicked)
 		}
 	}()
-	resp, err := t.set.Base.RoundTrip(prepare(req, c))
+	resp, err := t.set.Base.RoundTrip(prepare(c.req, c))
 	panicked = false
 	return resp, err
 }
 
-func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, error) {
+// asks returns a call as the ledger is asked for it.
+func (c *call) asks() quota.Call {
 	asked := quota.Call{
 		Upstream: c.upstream.Name, Account: c.account, Method: c.name, Keys: c.keys,
 		Class: c.caller.Class, Job: c.caller.Job, Region: c.caller.Region, Outage: c.caller.Outage, TellsAnswer: true,
@@ -250,6 +257,10 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 	if c.content != nil {
 		asked.Estimate, asked.Model = c.content.estimate, c.content.model
 	}
+	return asked
+}
+
+func (t *Transport) reserve(ctx context.Context, c *call, wait time.Duration) (*quota.Reservation, error) {
 	if c.caller.Budget != nil {
 		if err := t.budget(ctx, c); err != nil {
 			return nil, err
@@ -259,10 +270,10 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 		c.refund()
 		return nil, err
 	}
-	done := t.later.done.Load()
+	done, asked := t.later.done.Load(), c.asks()
 	ask := func() (*quota.Reservation, error) {
-		if wait := cmp.Or(c.caller.MaxWait, &t.set.MaxWait); *wait > 0 {
-			return t.ledger.Wait(ctx, asked, *wait)
+		if wait > 0 {
+			return t.ledger.Wait(ctx, asked, wait)
 		}
 		return t.ledger.Reserve(ctx, asked)
 	}
@@ -343,13 +354,17 @@ func lineOf(c *call, r *quota.RefusedError) refusedLine {
 }
 
 // logUnsent logs a line for a call that was not sent. A refusal ends by itself, so its level
-// is info, and those that repeat in a stretch are debugging. Everything else is a warning.
-func (t *Transport) logUnsent(ctx context.Context, c *call, err error) {
+// is info, and those that repeat in a stretch are debugging. Everything else is a warning. A call
+// that spills is sent to another upstream.
+func (t *Transport) logUnsent(ctx context.Context, c *call, err error, spilled string) {
 	var attrs []slog.Attr
 	if c != nil {
 		attrs = c.attrs()
 	}
 	level, says := slog.LevelWarn, "call not sent"
+	if err == nil { // others wait already, so it did not ask
+		level = slog.LevelDebug
+	}
 	var refused *quota.RefusedError
 	if errors.As(err, &refused) {
 		level, says = slog.LevelInfo, "call refused"
@@ -369,8 +384,11 @@ func (t *Transport) logUnsent(ctx context.Context, c *call, err error) {
 		if refused.Reason != "" {
 			attrs = append(attrs, slog.String("reason", refused.Reason))
 		}
-	} else {
+	} else if err != nil {
 		attrs = append(attrs, slog.String("error", err.Error()))
+	}
+	if spilled != "" {
+		says, attrs = "call spilled", append(attrs, slog.String("to", spilled))
 	}
 	t.set.Logger.LogAttrs(ctx, level, says, attrs...)
 }

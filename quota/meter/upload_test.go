@@ -10,7 +10,7 @@ import (
 
 // A body that was read ahead lets go of its head when it is closed.
 func TestAClosedUploadKeepsNothing(t *testing.T) {
-	u := newUpload([]byte("head"), io.NopCloser(strings.NewReader(" and rest")))
+	u := newUpload([]byte("head"), io.NopCloser(strings.NewReader(" and rest")), false)
 	one := make([]byte, 1)
 	if _, err := u.Read(one); err != nil || one[0] != 'h' {
 		t.Fatal(string(one), err)
