@@ -76,7 +76,7 @@ func FuzzNoOpenProxy(f *testing.F) {
 		name := sent.URL.Host
 		label, shop := strings.CutSuffix(name, ".shop.test")
 		switch {
-		case !slices.Contains(hosts, name) && !(shop && isLabel(label)):
+		case !slices.Contains(hosts, name) && !(shop && label != "" && !strings.Contains(label, ".")):
 			t.Errorf("%s %s called %s", verb, target, name)
 		case sent.Host != "" && sent.Host != name, sent.URL.Opaque != "", sent.URL.User != nil, sent.URL.Scheme != schemeOf(name):
 			t.Errorf("%s %s was sent as %q to %q", verb, target, sent.URL, sent.Host)

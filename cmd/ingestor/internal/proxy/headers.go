@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/content"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
@@ -23,16 +24,6 @@ var ownHeaders = map[string]string{
 	"Content-Security-Policy":      "default-src 'none'; frame-ancestors 'none'",
 	"Cross-Origin-Resource-Policy": "same-origin",
 }
-
-// credentials are the headers with which programs authenticate, beside that of the book.
-// X-Goog-User-Project names the project that pays.
-var credentials = []string{
-	"Authorization", "Proxy-Authorization", "Cookie", "Cookie2", "X-Api-Key", "Api-Key", "X-Goog-Api-Key", "X-Auth-Token",
-	"X-Access-Token", "X-Amz-Security-Token", "X-Goog-User-Project", "X-Goog-Iam-Authorization-Token",
-}
-
-// credentialParams are the query parameters with which programs authenticate.
-var credentialParams = []string{"access_token", "oauth_token", "api_key", "apikey"}
 
 // removed reports whether a header of a request stays here.
 func (c *call) removed(name string) bool {
@@ -52,7 +43,7 @@ func (c *call) removed(name string) bool {
 	case "Origin", "Referer", "Forwarded", "Via", "X-Real-Ip", "Upgrade", "Connection", "Http2-Settings", "Accept-Encoding", "Access-Control-Request-Method", "Access-Control-Request-Headers":
 		return true
 	}
-	return slices.Contains(credentials, name)
+	return slices.Contains(content.Credentials, name)
 }
 
 func rewrite(p *httputil.ProxyRequest) {
@@ -94,7 +85,7 @@ func (c *call) query(raw string) string {
 		if plain, err := url.QueryUnescape(value); err == nil {
 			value = plain
 		}
-		return name == c.upstream.Key.Query || name == uploadParam || c.isToken(value) || slices.Contains(credentialParams, strings.ToLower(name))
+		return name == c.upstream.Key.Query || name == uploadParam || c.isToken(value) || slices.Contains(content.CredentialParams, strings.ToLower(name))
 	}), "&")
 }
 
@@ -150,7 +141,7 @@ func (h *Handler) answered(resp *http.Response) error {
 		return refusef(http.StatusBadGateway, "upstream", "the upstream changed the protocol")
 	}
 	for name := range resp.Header {
-		if drops(name) || strings.HasPrefix(http.CanonicalHeaderKey(name), labelPrefix) && meter.RefusalOf(resp) == nil {
+		if drops(name) || strings.HasPrefix(http.CanonicalHeaderKey(name), labelPrefix) && meter.RefusalOf(resp) == nil && (c.format == "" || name != meter.SpilledHeader) {
 			delete(resp.Header, name)
 		}
 	}
@@ -285,7 +276,7 @@ func (c *call) base() *url.URL { return &url.URL{Scheme: c.scheme(), Host: c.hos
 func (c *call) reaches(to *url.URL) (host string, ours bool) {
 	host = strings.ToLower(strings.TrimSuffix(to.Host, usualPort[to.Scheme]))
 	m := c.costs.Match(http.MethodGet, host, escapedPath(to))
-	return host, m.Upstream == c.upstream && c.listed(host) && to.Scheme == schemeOf(host)
+	return host, m.Upstream == c.upstream && c.upstream.Lists(host) && to.Scheme == schemeOf(host)
 }
 
 var usualPort = map[string]string{"http": ":80", "https": ":443"}

@@ -273,8 +273,10 @@ type call struct {
 	body   *body // nil: none
 	out    outgoing
 
-	mu     sync.Mutex
-	secret string // the key that was added
+	format string // of errors, if it went to another upstream: that of its own
+
+	mu      sync.Mutex
+	secrets []string // the keys that were read for it
 }
 
 type callKey struct{}
@@ -290,6 +292,7 @@ func (c *call) context(ctx context.Context) context.Context {
 	caller := meter.CallerOf(ctx)
 	caller.Job, caller.Region, caller.Class = c.token.Job(c.labels.Job), c.labels.Region, c.labels.Class
 	caller.Account = c.account() // that which the token was checked for, whatever is left of the headers
+	caller.Spill = c.spills
 	if caller.Match = &c.match; c.budget != nil {
 		caller.Budget = c.budget
 	}
@@ -350,6 +353,21 @@ func (h *Handler) send(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
+// spills reports whether the token may make the call at another upstream. If it goes there, that is its target.
+func (c *call) spills(req *http.Request, m *book.Match, goes bool) bool {
+	to := &call{request: c.request, token: c.token, labels: c.labels}
+	to.target = target{c.costs, m.Upstream, m.Upstream.Name, req.URL.Host, req.URL.EscapedPath(), *m, true}
+	to.labels.Account = meter.CallerOf(req.Context()).Account
+	if m.Upstream.Key.Pass || c.upgrades() && !m.Method.Upgrade || to.mayBe() != nil || to.single() != nil {
+		return false
+	}
+	if goes {
+		c.format = cmp.Or(c.upstream.ErrorFormat, "problem")
+		c.target, c.labels.Account = to.target, to.labels.Account
+	}
+	return true
+}
+
 // noted is a source of keys that notes in the call which key it got.
 func noted(source meter.KeySource) meter.KeySource {
 	if source == nil {
@@ -359,7 +377,7 @@ func noted(source meter.KeySource) meter.KeySource {
 		key, err := source(ctx)
 		if c := callOf(ctx); c != nil {
 			c.mu.Lock()
-			c.secret = key
+			c.secrets = append(c.secrets, key)
 			c.mu.Unlock()
 		}
 		return key, err

@@ -43,8 +43,8 @@ func (h *Handler) refuse(w http.ResponseWriter, c *call, err error) {
 	for name, values := range p.header {
 		header[name] = values
 	}
-	format := ""
-	if c.upstream != nil {
+	format := c.format
+	if format == "" && c.upstream != nil {
 		format = c.upstream.ErrorFormat
 	}
 	contentType, text := p.shape(format, header)

@@ -109,9 +109,17 @@ func (s *secret) hideIn(resp *http.Response) {
 
 func (h *Handler) hide(c *call, resp *http.Response) error {
 	c.mu.Lock()
-	key := c.secret
+	keys := slices.Clone(c.secrets)
 	c.mu.Unlock()
-	s := h.secrets.of(key)
+	for _, key := range keys { // of its own upstream, and of those to which it could have gone
+		if err := h.hideKey(c, resp, h.secrets.of(key)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *Handler) hideKey(c *call, resp *http.Response, s *secret) error {
 	if s == nil {
 		return nil
 	}

@@ -70,7 +70,7 @@ var errNoUpstream = refusef(http.StatusNotFound, "unknown", "the path begins wit
 
 // lists reports whether a path is one of a listed method, at the usual host of the upstream.
 func (c *call) lists(path string) bool {
-	c.match = c.costs.Match(c.request.Method, usualHost(c.upstream, c.labels.Account, path), path)
+	c.match = c.costs.Match(c.request.Method, c.upstream.Host(c.labels.Account, path), path)
 	return c.match.Upstream == c.upstream && c.match.Route != nil
 }
 
@@ -118,10 +118,10 @@ func isClean(uri, rest string) bool {
 // place finds the host of a call, and its method. Only hosts of the price book are called.
 func (c *call) place() error {
 	if c.host == "" {
-		c.host = usualHost(c.upstream, c.labels.Account, c.path)
+		c.host = c.upstream.Host(c.labels.Account, c.path)
 	}
 	c.match = c.costs.MatchAgain(&c.match, c.request.Method, c.host, c.path) // find has mostly done it
-	if c.match.Upstream != c.upstream || !c.listed(c.host) {
+	if c.match.Upstream != c.upstream || !c.upstream.Lists(c.host) {
 		return refusef(http.StatusNotFound, "unknown", "the price book has no host of %s for this path", c.upstream.Name)
 	}
 	listed := c.match.Route != nil
@@ -139,53 +139,14 @@ func (c *call) upgrades() bool {
 	return strings.EqualFold(c.request.Header.Get("Upgrade"), "websocket")
 }
 
-// usualHost returns the first host of an upstream that has the path. If the first label of
-// its name is the account, it is that of the account. Without one it returns "".
-func usualHost(u *book.Upstream, account, path string) string {
-	for _, entry := range u.Hosts {
-		host, prefix, _ := strings.Cut(entry, "/")
-		if prefix != "" && !strings.HasPrefix(path, "/"+prefix) {
-			continue
-		}
-		suffix, wild := strings.CutPrefix(host, "*")
-		if !wild {
-			return host
-		}
-		if u.AccountFrom.Host == 1 && isLabel(account) {
-			return account + suffix
-		}
-	}
-	return ""
-}
-
 // Address returns the address of an escaped path of an upstream, or "" if the price book has
 // no host for it.
 func Address(u *book.Upstream, account, path string) string {
-	host := usualHost(u, account, path)
+	host := u.Host(account, path)
 	if host == "" {
 		return ""
 	}
 	return schemeOf(host) + "://" + host + path
-}
-
-// listed reports whether a host is one of the upstream's, with just the port that the book
-// names.
-func (c *call) listed(whole string) bool {
-	return slices.ContainsFunc(c.upstream.Hosts, func(entry string) bool {
-		host, _, _ := strings.Cut(entry, "/")
-		if suffix, wild := strings.CutPrefix(host, "*"); wild {
-			label, under := strings.CutSuffix(whole, suffix)
-			return under && isLabel(label)
-		}
-		return host == whole
-	})
-}
-
-func isLabel(text string) bool {
-	return text != "" && len(text) <= 63 && strings.Trim(text, "-") == text &&
-		!strings.ContainsFunc(text, func(c rune) bool {
-			return (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_'
-		})
 }
 
 func (c *call) method() string {
