@@ -145,7 +145,7 @@ func spillOf(u *Upstream, text string, b *Book, d *keys.Book) (to Spill, why str
 		return to, fmt.Sprintf("spill of upstream %q names itself; name another upstream, or another account of it, as in %s@second", name, name)
 	case named && (account == "" || lacks(account)):
 		return to, fmt.Sprintf("upstream %q has no account %q; add it to its accounts, or write accounts: any", name, account)
-	case !named && (u.AnyAccount && !other.AnyAccount || slices.ContainsFunc(u.Accounts, lacks) || other.AccountFrom != (AccountFrom{}) && other.AccountFrom != u.AccountFrom):
+	case !named && (u.AnyAccount && !other.AnyAccount || slices.ContainsFunc(u.Accounts, lacks) || other.AccountFrom.Host > 0 && other.AccountFrom != u.AccountFrom):
 		return to, fmt.Sprintf("upstream %q does not have the accounts of %q; name the one that pays, as in %s@default", name, u.Name, name)
 	case other != u && leadsBack(name, u.Name, d, map[string]bool{}):
 		return to, fmt.Sprintf("spill leads from upstream %q to %q and back in a circle; remove one of the two", u.Name, name)

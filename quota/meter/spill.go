@@ -128,7 +128,7 @@ func (c *call) moved(u *book.Upstream, account string) *http.Request {
 	out.URL, out.Host, out.Header = to, "", c.req.Header.Clone()
 	private := func(name string) bool {
 		name = http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-")) // as servers read it that make variables of headers
-		return slices.Contains(content.Credentials, name) || slices.ContainsFunc([]string{c.upstream.Key.Header, c.upstream.AccountFrom.Header, u.Key.Header},
+		return slices.Contains(content.Credentials, name) || slices.ContainsFunc([]string{c.upstream.Key.Header, c.upstream.AccountFrom.Header, u.Key.Header, u.AccountFrom.Header},
 			func(own string) bool { return strings.EqualFold(own, name) })
 	}
 	for name, values := range out.Header {
@@ -141,7 +141,7 @@ func (c *call) moved(u *book.Upstream, account string) *http.Request {
 			out.Trailer = nil
 		}
 	}
-	if u.AccountFrom.Header != "" {
+	if u.AccountFrom.Header != "" && account != quota.DefaultAccount { // which the request names by no header
 		out.Header.Set(u.AccountFrom.Header, account)
 	}
 	return out
