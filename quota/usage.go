@@ -22,6 +22,7 @@ type Usage struct {
 	Learned    *Learned      // of a pool whose limit is learned; else nil
 	Waiting    []Waiting     // who waits for its units, in the order of their turns
 	Step       string        // of a budget: what its steps do to calls now, or ""
+	SpillsTo   string        // of a pool that is shut or has few units left: where calls go that lack them, or ""
 	Idle       bool          // of the rate of a step of a budget: calls do not pass the step, so it bounds none of them
 }
 
@@ -77,6 +78,9 @@ func (v View) Usage(ctx context.Context, upstream, account string) ([]Usage, err
 			}
 			u := usage(s, p.windows(c.Pool), reported)
 			u.Waiting = waitingFor(waiting, c.Pool)
+			if u.lacks(p.dearest[[2]string{key.upstream, c.Pool.Name}]) {
+				u.SpillsTo = p.book.Upstreams[key.upstream].SpillsTo(c.Pool.Name)
+			}
 			return u
 		}
 		charges, states, forgotten, err := l.look(ctx, charges)
@@ -118,6 +122,13 @@ func (v View) Usage(ctx context.Context, upstream, account string) ([]Usage, err
 		return nil, p.known(upstream, account)
 	}
 	return all, lost
+}
+
+// lacks reports whether the pool is shut, or may lack the units of a call.
+func (u *Usage) lacks(dearest int64) bool {
+	return !u.Blocked.IsZero() || slices.ContainsFunc(u.Allowances, func(w WindowUsage) bool {
+		return w.Remaining < max(min(dearest, w.Limit/nearlyUsed), 1)
+	})
 }
 
 // windows returns the windows of a pool, or of a key, as the price book has them.

@@ -27,8 +27,8 @@ func (u *Upstream) Words() []string {
 	for _, name := range slices.Sorted(maps.Keys(u.Pools)) {
 		say("pool %s: %s", name, u.Pools[name].words())
 	}
-	if to := u.SpillsTo(); to != "" {
-		say("calls for which it has no units go to %s", to)
+	if to := u.SpillsTo(""); to != "" {
+		say("calls that lack units go to %s", to)
 	}
 	if u.NoSpill != "" {
 		say("calls never spill from it or to it: %s", u.NoSpill)

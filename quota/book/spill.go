@@ -201,17 +201,24 @@ func (u *Upstream) lackedBy(other *Upstream, account string) (missing []string) 
 // sample makes a path of a route: each name stands for itself.
 var sample = strings.NewReplacer("{", "", "...}", "", "}", "")
 
-// SpillsTo says where calls go for which the upstream has no units, and which do, or returns "".
-func (u *Upstream) SpillsTo() string {
+// SpillsTo says where calls go that lack units, of one pool or of any if it is "". It returns "" if they go nowhere.
+func (u *Upstream) SpillsTo(pool string) string {
 	names := make([]string, len(u.Spill))
 	for i := range names {
 		names[i] = u.Spill[i].String()
 	}
-	text := list(names, "or")
-	if text != "" && u.SpillMethods != nil {
-		text += " (" + list(u.SpillMethods, "and") + " alone)"
+	charges := pool == ""
+	for name, m := range u.Methods {
+		_, charged := m.Charges[pool]
+		charges = charges || charged && len(m.Routes) > 0 && (u.SpillMethods == nil || slices.Contains(u.SpillMethods, name))
 	}
-	return text
+	switch {
+	case !charges:
+		return ""
+	case u.SpillMethods != nil:
+		return list(names, "or") + " (" + list(u.SpillMethods, "and") + " alone)"
+	}
+	return list(names, "or")
 }
 
 // String names where calls go: an upstream, or an account of it.

@@ -42,7 +42,7 @@ func slotLedger(ctx context.Context, address, state string) (*open.Opened, error
 }
 
 // children are what a process of this test can be told to do.
-var children = map[string]childtest.Task{"call": callAtOnce, "spend money": spendMoney, "wait heavily": waitsHeavily}
+var children = map[string]childtest.Task{"call": callAtOnce, "spend money": spendMoney, "wait heavily": waitsHeavily, "spill": spill}
 
 // callAtOnce calls the upstream from many goroutines, until it is told to stop.
 func callAtOnce(address string, begin func() bool, _ io.Writer) error {

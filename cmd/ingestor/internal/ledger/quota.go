@@ -121,6 +121,9 @@ func quotaTable(s *console.Sheet, pools []view.Pool, typed string) {
 		if p.Step != "" {
 			s.Line("%s has passed a step: %s.", p.Pool, p.Step)
 		}
+		if p.SpillsTo != "" {
+			s.Line("Calls that lack units of %s go to %s.", p.Pool, p.SpillsTo)
+		}
 		if waits := p.Waits(); waits != "" {
 			s.Line("For %s wait, in this order: %s.", p.Pool, waits)
 		}

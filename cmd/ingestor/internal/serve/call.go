@@ -81,10 +81,11 @@ func makeCall(ctx context.Context, a *session.Session, s *settings.Settings, l *
 	if err := f.checkKey(keys, u); err != nil {
 		return err
 	}
-	var key string
+	var used []string // its own, and those of upstreams to which it could spill
 	for name, source := range keys {
-		keys[name] = func(ctx context.Context) (_ string, err error) {
-			key, err = source(ctx)
+		keys[name] = func(ctx context.Context) (string, error) {
+			key, err := source(ctx)
+			used = append(used, key)
 			return key, err
 		}
 	}
@@ -97,9 +98,12 @@ func makeCall(ctx context.Context, a *session.Session, s *settings.Settings, l *
 	if err != nil {
 		return errors.Join(err, t.Flush(ctx))
 	}
-	err = showAnswer(a, resp, key)
+	err = showAnswer(a, resp, used)
 	if failed := t.Flush(ctx); failed != nil {
 		return errors.Join(err, failed)
+	}
+	if to := resp.Header.Get(meter.SpilledHeader); to != "" {
+		fmt.Fprintf(a.Stderr, "%s went to %s\n", m.Name, to)
 	}
 	fmt.Fprintf(a.Stderr, "%s cost %s\n", m.Name, costOf(record.Units()))
 	if status := resp.StatusCode; err == nil && status >= http.StatusBadRequest {
@@ -135,9 +139,11 @@ func (f *callFlags) checkKey(keys map[string]meter.KeySource, u *book.Upstream) 
 }
 
 // showAnswer writes an answer to standard output while it comes, whatever its size. It may
-// repeat the key, which is left out.
-func showAnswer(a *session.Session, resp *http.Response, key string) error {
-	proxy.Hide(resp, key)
+// repeat a key, which is left out.
+func showAnswer(a *session.Session, resp *http.Response, keys []string) error {
+	for _, key := range keys {
+		proxy.Hide(resp, key)
+	}
 	_, err := io.Copy(a.Stdout, resp.Body)
 	var unwritten *os.PathError
 	if err != nil && !errors.As(err, &unwritten) {

@@ -39,6 +39,13 @@ func checkProxied(ctx context.Context, f *findings, s *settings.Settings) {
 		f.ok("key", "%s has one, from %s", name, s.Keys[name].File)
 		f.private("key", s.Keys[name].File)
 	}
+	for _, name := range s.Book.Metered() {
+		for _, to := range s.Book.Upstreams[name].Spill {
+			if _, has := keys[to.String()]; !has && keys[to.Upstream.Name+"@*"] == nil && to.Upstream.Key.Header != "" && (to.Account != quota.DefaultAccount || keys[to.Upstream.Name] == nil) {
+				f.warn("key", "calls of %s that lack units should go to %s, which has no key, so they do not\nSave the key in a file that only you can read, and name it: keys: {%[2]q: {file: FILE}}", name, to.String())
+			}
+		}
+	}
 	if s.ProxyListen == "" && len(s.Grants()) == 0 {
 		return
 	}
@@ -56,7 +63,15 @@ func checkProxied(ctx context.Context, f *findings, s *settings.Settings) {
 		return
 	}
 	for _, t := range tokens {
-		f.ok("proxy", "the token %s may call %s", t.Name(), t.Grant())
+		text := ""
+		for _, name := range t.Grant().Upstreams {
+			for _, to := range s.Book.Upstreams[name].Spill {
+				if !slices.Contains(t.Grant().Upstreams, to.Upstream.Name) {
+					text += fmt.Sprintf("\nIts calls of %s do not spill to %s, which it may not call", name, to.String())
+				}
+			}
+		}
+		f.ok("proxy", "the token %s may call %s%s", t.Name(), t.Grant(), text)
 	}
 }
 

@@ -23,6 +23,7 @@ type poolSection struct {
 	Grant    string        // the quota and the headroom, in words
 	Waits    string        // who waits for its units
 	Step     string        // of a budget: what the last step that its calls pass now does
+	SpillsTo string        // where calls go that lack its units
 	Learned  string        // what was learned of its limit
 	Course   template.HTML // how that changed
 	Said     string        // what the upstream said when it blocked the pool
@@ -152,7 +153,7 @@ func (s *state) poolSection(u *quota.Usage, by grouping, v *verdict.Verdict) poo
 			p.Grant += "; the upstream reports " + amount
 		}
 	}
-	p.Step = u.Step
+	p.Step, p.SpillsTo = u.Step, u.SpillsTo
 	if len(u.Waiting) > 0 {
 		p.Waits = view.Pools([]quota.Usage{*u})[0].Waits()
 	}

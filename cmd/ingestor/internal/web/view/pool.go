@@ -22,7 +22,8 @@ type Pool struct {
 	Keys      int           `json:"keys,omitempty"` // of a key of a pool: how many keys the pool has
 	Learned   *Learned      `json:"learned,omitempty"`
 	Waiting   []Waiting     `json:"waiting,omitempty"`
-	Step      string        `json:"step,omitempty"` // of a budget: what its last step now does to calls
+	Step      string        `json:"step,omitempty"`      // of a budget: what its last step now does to calls
+	SpillsTo  string        `json:"spills_to,omitempty"` // where calls go that lack its units
 	LedgerAt  time.Time     `json:"ledger_time"`
 }
 
@@ -117,7 +118,7 @@ func Pools(all []quota.Usage) []Pool {
 }
 
 func pool(u quota.Usage) Pool {
-	p := Pool{Pool: u.Pool.String(), Known: u.Known, LedgerAt: u.Now.UTC(), Keys: u.Keys, Step: u.Step}
+	p := Pool{Pool: u.Pool.String(), Known: u.Known, LedgerAt: u.Now.UTC(), Keys: u.Keys, Step: u.Step, SpillsTo: u.SpillsTo}
 	if u.Blocked.After(u.Now) {
 		p.Blocked, p.BlockedBy, p.Reason = Instant(u.Blocked), u.BlockedBy, u.Reason
 	}

@@ -1,0 +1,151 @@
+package open_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/headroom-quota/headroom/internal/testing/childtest"
+	"github.com/headroom-quota/headroom/internal/testing/redistest"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/meter"
+	"github.com/headroom-quota/headroom/quota/open"
+)
+
+// Processes that spill use both upstreams to their limits, and neither gets a call too many, or the other's key.
+func TestProcessesSpill(t *testing.T) {
+	for _, kind := range []string{"sqlite", "redis"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			folder := t.TempDir()
+			address := "sqlite:" + filepath.Join(folder, "ledger.db")
+			if kind == "redis" {
+				server, err := redistest.Start(t.TempDir(), "--save", "", "--appendonly", "no")
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(server.Kill)
+				address = "redis://" + server.Addr
+			}
+			text := "revision: 1\nbudgets: {all: {quota: 1000 USD, windows: [{per: month}], of: [west, east]}}\nupstreams:\n"
+			var got, wrong [2]atomic.Int64
+			limits := [2]int64{60, 90}
+			for i, name := range []string{"west", "east"} {
+				s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+					if got[i].Add(1); r.Header.Get("Authorization") != "key of "+name {
+						wrong[i].Add(1)
+					}
+				}))
+				t.Cleanup(s.Close)
+				text += fmt.Sprintf("  %s:\n    hosts: [%q]\n    api_key: {header: Authorization}\n    pools: {calls: {quota: %d, windows: [{per: 24h}]}}\n    methods: {ask: {route: POST /ask, cost: 1, bill: 1 USD}}\n",
+					name, strings.TrimPrefix(s.URL, "http://"), limits[i])
+				if name == "west" {
+					text += "    spill: [east]\n"
+				}
+			}
+			for name, content := range map[string]string{"costs.yaml": text, "address": address} {
+				if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var children []*childtest.Child
+			for range 4 {
+				children = append(children, childtest.Start(t, "spill", folder))
+			}
+			for _, c := range children {
+				c.Begin()
+			}
+			sent := [2]int64{}
+			for _, c := range children {
+				var west, east int64
+				if _, err := fmt.Sscan(strings.Join(c.Rest(), "\n"), &west, &east); err != nil {
+					t.Fatal(err)
+				}
+				sent[0], sent[1] = sent[0]+west, sent[1]+east
+			}
+			for i := range limits {
+				if got[i].Load() != limits[i] || sent[i] != limits[i] || wrong[i].Load() != 0 {
+					t.Errorf("upstream %d got %d calls, %d with a wrong key, and the processes say %d: want %d", i, got[i].Load(), wrong[i].Load(), sent[i], limits[i])
+				}
+			}
+			costs, err := book.Parse("costs.yaml", []byte(text), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			opened, err := open.Open(t.Context(), address, &open.Options{Book: costs, State: folder, Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer opened.Close()
+			all, err := opened.Ledger.View().Usage(t.Context(), book.Budgets, "")
+			if err != nil || all[0].Windows[0].Used != 150*book.Millionths {
+				t.Errorf("%v, %v: want a bill for each call, once", all, err)
+			}
+		})
+	}
+}
+
+// spill is a process that calls an upstream until neither that nor the other one has units.
+func spill(path string, begin func() bool, out io.Writer) error {
+	costs, err := book.Parse("costs.yaml", must(os.ReadFile(filepath.Join(path, "costs.yaml"))), nil)
+	if err != nil {
+		return err
+	}
+	opened, err := open.Open(context.Background(), string(must(os.ReadFile(filepath.Join(path, "address")))), &open.Options{Book: costs, State: path, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	keys := map[string]meter.KeySource{"west": meter.Key("key of west"), "east": meter.Key("key of east")}
+	transport, err := meter.New(opened.Ledger, &meter.Options{Base: &http.Transport{}, Keys: keys, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	if !begin() {
+		return nil
+	}
+	var west, east atomic.Int64
+	var callers sync.WaitGroup
+	failed := make(chan error, 3)
+	for range 3 {
+		callers.Go(func() {
+			for {
+				resp, err := (&http.Client{Transport: transport}).Post("http://"+costs.Upstreams["west"].Hosts[0]+"/ask", "text/plain", strings.NewReader("?"))
+				if errors.Is(err, quota.ErrRefused) {
+					failed <- nil
+					return
+				}
+				if err != nil {
+					failed <- err
+					return
+				}
+				_ = resp.Body.Close()
+				if resp.Header.Get(meter.SpilledHeader) == "east" {
+					east.Add(1)
+				} else {
+					west.Add(1)
+				}
+			}
+		})
+	}
+	callers.Wait()
+	fmt.Fprintln(out, west.Load(), east.Load())
+	return errors.Join(<-failed, <-failed, <-failed, transport.Flush(context.Background()), opened.Close())
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
