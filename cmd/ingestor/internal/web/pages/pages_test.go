@@ -231,6 +231,16 @@ func TestABlockInPlainWords(t *testing.T) {
 	}
 }
 
+func TestAPoolWhoseCallsSpill(t *testing.T) {
+	const calls = ", pools: {calls: {quota: 10, windows: [{per: 1h}]}}, methods: {ask: {route: POST /ask, cost: 1}}}"
+	r := newRig(t, "upstreams: {west: {hosts: [west.example.com], spill: east"+calls+", east: {hosts: [east.example.com]"+calls+"}", nil)
+	if _, text := r.page("/"); strings.Contains(text, "Calls that lack units") {
+		t.Error("it says that calls spill while all units are left")
+	}
+	r.Must(r.Ledger.Block(t.Context(), quota.Pool{Upstream: "west", Account: "default", Name: "calls"}, viewtest.Noon.Add(time.Hour), "too fast"))
+	r.reads("/", "Calls that lack units go to east.")
+}
+
 func TestPagesInAnOutage(t *testing.T) {
 	r := newRig(t, "", nil)
 	r.Run("trending")

@@ -122,7 +122,7 @@ func pool(u quota.Usage) Pool {
 	if u.Blocked.After(u.Now) {
 		p.Blocked, p.BlockedBy, p.Reason = Instant(u.Blocked), u.BlockedBy, u.Reason
 	}
-	clean(&p.Pool, &p.Reason, &p.Step)
+	clean(&p.Pool, &p.Reason, &p.Step, &p.SpillsTo)
 	if k := u.Learned; k != nil {
 		p.Learned = &Learned{Rate: k.Rate, Measured: k.Measured, Refusals: k.Refusals, Since: Instant(k.Since), MeasuredAt: Instant(k.At), Refused: k.Refused}
 	}
