@@ -57,6 +57,7 @@ var sayings = map[EventKind]struct {
 	EventOthers:     {slog.LevelInfo, "the upstream has counted units of others"},
 	EventLimit:      {slog.LevelWarn, "the upstream has another limit than the price book"},
 	EventUnmetered:  {slog.LevelDebug, "not metered: no upstream lists the host"},
+	EventSpilled:    {slog.LevelDebug, "spilled to another upstream"},
 	EventRebased:    {slog.LevelWarn, "the ledger's clock was set back, or has returned: what was used counts from now"},
 }
 

@@ -41,6 +41,7 @@ const (
 	EventOthers     EventKind = "others"    // units of others were charged; with Err, they could not be
 	EventLimit      EventKind = "limit"     // an answer reports another limit than the price book, in Units; it was adopted
 	EventUnmetered  EventKind = "unmetered" // a request went to a Host that no upstream lists; with Err, it was refused
+	EventSpilled    EventKind = "spilled"   // a call went to another upstream, for lack of units; Reason says to which
 	EventRebased    EventKind = "rebased"   // a reservation found that the store's clock was set back by more than a window, or has returned
 )
 
@@ -55,7 +56,7 @@ type Event struct {
 	Units      int64         // adjusted, replayed, others, limit
 	Until      time.Time     // shut, replayed, limit
 	BlockedBy  Blocker       // shut, replayed: who shut the pool
-	Reason     string        // adjusted, shut, replayed
+	Reason     string        // adjusted, shut, replayed; spilled: the other upstream, as "azure-east"
 	Host       string        // unmetered
 	Err        error         // impossible, unpriced, observed, outage, failed, others, unmetered; admitted: the outage
 	Took       time.Duration // granted, refused, blocked: how long the store took
@@ -73,6 +74,14 @@ func (l *Ledger) tell(ctx context.Context, e Event) {
 func (l *Ledger) Unmetered(ctx context.Context, host string, err error) {
 	if l.Book() != nil { // New has made it
 		l.tell(ctx, Event{Kind: EventUnmetered, Host: host, Err: err})
+	}
+}
+
+// Spilled tells the observer of a call that went to another upstream, as its book says, because its own
+// had no units. A meter calls it.
+func (l *Ledger) Spilled(ctx context.Context, c Call, to string) {
+	if l.Book() != nil {
+		l.tell(ctx, Event{Kind: EventSpilled, Call: c, Reason: to})
 	}
 }
 

@@ -40,6 +40,7 @@ func (t *Transport) obtain(ctx context.Context, c *call) (*call, *quota.Reservat
 		s := &c.upstream.Spill[i]
 		to, r, err := t.spill(c, s, cmp.Or(s.Account, c.account))
 		if err == nil {
+			t.ledger.Spilled(ctx, c.asks(), to.spilled)
 			t.logUnsent(ctx, c, refused, to.spilled)
 			return to, r, nil
 		}

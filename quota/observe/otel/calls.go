@@ -62,6 +62,10 @@ func (c *calls) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, err
 	}
 	s.SetAttributes(attribute.String(spans.AttrOutcome, "answered"), attribute.Int(spans.AttrStatus, resp.StatusCode))
+	if to := resp.Request; to != nil && to.URL != req.URL && resp.Header.Get(meter.SpilledHeader) != "" {
+		m = c.ledger.Book().Match(to.Method, to.URL.Host, to.URL.EscapedPath())
+		s.SetAttributes(append(costs(&m), attribute.String(spans.AttrSpilledTo, resp.Header.Get(meter.SpilledHeader)))...)
+	}
 	if resp.StatusCode >= http.StatusBadRequest {
 		s.SetStatus(codes.Error, http.StatusText(resp.StatusCode))
 	}

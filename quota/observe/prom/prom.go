@@ -29,6 +29,7 @@ type Decisions struct {
 	blocks   *prometheus.CounterVec
 	replayed *prometheus.CounterVec
 	others   *prometheus.CounterVec
+	spilled  *prometheus.CounterVec
 	took     prometheus.Histogram
 
 	unmetered *prometheus.CounterVec
@@ -67,6 +68,7 @@ func New() *Decisions {
 		blocks:    counter("headroom_blocks_total", "How often this process shut a pool, mostly because the upstream refused a call.", "upstream", "account", "pool"),
 		replayed:  counter("headroom_replayed_units_total", "Units admitted in an outage that this process has since written to the ledger.", "upstream", "account", "pool"),
 		others:    counter("headroom_others_units_total", "Units that an upstream has counted but that were not reserved in the ledger, as this process wrote them to it.", "upstream", "account", "pool"),
+		spilled:   counter("headroom_spilled_calls_total", "Calls of this process that went to another upstream, because their own had no units.", "upstream", "to"),
 		hosts:     map[string]bool{},
 		unmetered: counter("headroom_unmetered_requests_total", "Requests of this process to hosts that no upstream of the price book lists: refused if the transport is strict, and sent without a charge otherwise.", "host", "outcome"),
 		took: prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -76,7 +78,7 @@ func New() *Decisions {
 		}),
 	}
 	all := prometheus.NewRegistry()
-	all.MustRegister(d.outcomes, d.refusals, d.blocks, d.replayed, d.others, d.unmetered, d.took)
+	all.MustRegister(d.outcomes, d.refusals, d.blocks, d.replayed, d.others, d.spilled, d.unmetered, d.took)
 	d.collector = all
 	return d
 }
@@ -132,6 +134,8 @@ func (d *Decisions) Observe(_ context.Context, e quota.Event) {
 			outcome = "refused"
 		}
 		d.unmetered.WithLabelValues(d.label(e.Host), outcome).Inc()
+	case quota.EventSpilled:
+		d.spilled.WithLabelValues(up, e.Reason).Inc()
 	case quota.EventOthers:
 		d.others.WithLabelValues(up, account, e.Pool.Name).Add(float64(e.Units))
 	}

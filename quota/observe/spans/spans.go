@@ -27,6 +27,7 @@ const (
 	AttrUnits     = "headroom.units"
 	AttrPool      = "headroom.pool"
 	AttrOutcome   = "headroom.outcome"
+	AttrSpilledTo = "headroom.spilled_to"
 	AttrRoute     = "http.route"
 	AttrStatus    = "http.response.status_code"
 )
