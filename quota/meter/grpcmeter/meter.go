@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
 
@@ -65,10 +66,12 @@ func (m *Meter) roundTrip(ctx context.Context, cc *grpc.ClientConn, method strin
 	if m == nil || m.transport == nil || cc == nil {
 		return nil, quota.BadInput("grpcmeter: this meter was not made by grpcmeter.New")
 	}
+	caller := meter.CallerOf(ctx)
+	caller.Spill = func(*http.Request, *book.Match, bool) bool { return false } // the connection leads to one upstream
 	r := (&http.Request{
 		Method: http.MethodPost, URL: &url.URL{Scheme: "https", Host: hostOf(cc.Target()), Path: method},
 		Header: http.Header{}, Body: http.NoBody,
-	}).WithContext(context.WithValue(ctx, senderKey{}, send))
+	}).WithContext(context.WithValue(meter.WithCaller(ctx, caller), senderKey{}, send))
 	own, _ := metadata.FromOutgoingContext(ctx)
 	for name, values := range own {
 		r.Header[http.CanonicalHeaderKey(name)] = slices.Clone(values)

@@ -53,6 +53,12 @@ upstreams:
         charge: {operations: 2, at_once: 1, bytes: {estimate: 100, actual: {body: payload.body}}}
       collect: {route: POST /grpc.testing.TestService/StreamingInputCall, charge: {operations: 1, at_once: 1}}
       empty: {route: POST /grpc.testing.TestService/EmptyCall, charge: {left: 1}}
+    spill: [other]
+    spill_methods: [collect]
+  other:
+    hosts: [other.example.com]
+    pools: {calls: {quota: 10, windows: [{per: 1h}]}}
+    methods: {collect: {route: POST /grpc.testing.TestService/StreamingInputCall, cost: 1}}
 `
 
 // bodies are the answers of a stream, as JSON has them.
@@ -279,6 +285,17 @@ func TestRefusals(t *testing.T) {
 		_, again := r.StreamingOutputCall(t.Context(), &testpb.StreamingOutputCallRequest{})
 		check(t, err, again)
 	})
+}
+
+// A connection leads to one upstream, so its calls never spill to another one.
+func TestNoSpill(t *testing.T) {
+	r := newRig(t, nil)
+	if err := r.ledger.Block(t.Context(), quota.Pool{Upstream: "ads", Account: "default", Name: "operations"}, time.Now().Add(time.Hour), "test"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.StreamingInputCall(t.Context()); !errors.Is(err, quota.ErrBlocked) {
+		t.Errorf("%v, want a refusal", err)
+	}
 }
 
 func TestStreams(t *testing.T) {
