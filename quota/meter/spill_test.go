@@ -95,6 +95,7 @@ func newSpillRig(t *testing.T, o *meter.Options) *spillRig {
 		defer s.mu.Unlock()
 		s.got[req.Host] = append(s.got[req.Host], strings.TrimSpace(req.Method+" "+req.URL.RequestURI()+" "+string(body)))
 		s.last[req.Host] = req.Header
+		w.Header().Set("Set-Cookie", "session="+req.Host)
 		switch req.URL.Path {
 		case "/v1/list":
 			if req.URL.Query().Get("refuse") != "" {
@@ -163,6 +164,8 @@ func (s *spillRig) goes(want, spilled, verb, url, body string) {
 		s.t.Errorf("%s %s went to %q, want %q: %v", verb, url, host, want, err)
 	case want == "":
 		refused(s.t, err)
+	case (resp.Header.Get("Set-Cookie") == "") != (spilled != ""):
+		s.t.Errorf("%s %s: cookie %q", verb, url, resp.Header.Get("Set-Cookie"))
 	case resp.Header.Get(meter.SpilledHeader) != spilled:
 		s.t.Errorf("%s %s: header %q, want %q", verb, url, resp.Header.Get(meter.SpilledHeader), spilled)
 	}

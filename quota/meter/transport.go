@@ -189,11 +189,12 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	below := RefusalOf(resp) // of another transport of ours, which did not send it
 	if resp != nil {
 		resp.Request = c.req // not ours, which has the key
-		if c.spilled != "" && resp.Header == nil {
-			resp.Header = http.Header{}
-		}
 		if c.spilled != "" {
+			if resp.Header == nil {
+				resp.Header = http.Header{}
+			}
 			resp.Header.Set(SpilledHeader, c.spilled)
+			resp.Header.Del("Set-Cookie") // a client would send it to the first upstream
 		}
 	}
 	if below != nil {
