@@ -90,15 +90,8 @@ func (l *Ledger) InLine(ctx context.Context, c Call) bool {
 	if prices == nil || l.line.waiting.Load() == 0 {
 		return false
 	}
-	price, err := l.priced(ctx, prices, &c)
-	if err != nil {
-		return false // reserving meets it again
-	}
-	flow := ""
-	if t := l.turnOf(&c, price); t != nil {
-		flow = t.ask.Flow
-	}
-	return l.line.stands(flow, price.charges)
+	price, err := l.priced(ctx, prices, &c) // after an error, reserving meets it again
+	return err == nil && l.line.stands(l.inTurn(&c, price), price.charges)
 }
 
 // inTurn lets a call take its turn among all processes, and returns its flow; "" if it has no turns.

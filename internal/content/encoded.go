@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -48,8 +49,9 @@ func Unescaped[T string | []byte](text T) (c byte, n int) {
 }
 
 // Diverted says why a server may take a request for another call than its verb and path say,
-// or "". Servers that get headers as variables, as CGI does, read an underscore as a dash.
-func Diverted(h http.Header, verb string) string {
+// or "". Servers that get headers as variables, as CGI does, read an underscore as a dash. Where a route
+// takes any path, the request may be a batch of calls.
+func Diverted(h http.Header, verb, path string, anyPath bool) string {
 	for name, values := range h {
 		if len(name) < len("X-HTTP-Method") || name[0]|0x20 != 'x' {
 			continue // most of them, quickly
@@ -64,6 +66,12 @@ func Diverted(h http.Header, verb string) string {
 		case "X-Original-Url", "X-Rewrite-Url":
 			return "the header " + name + " makes another path of it, which may cost something else; send that path itself"
 		}
+	}
+	mixed := func(kind string) bool {
+		return strings.HasPrefix(strings.ToLower(strings.TrimSpace(kind)), "multipart/mixed")
+	}
+	if anyPath && (path == "/batch" || strings.HasPrefix(path, "/batch/") || slices.ContainsFunc(h["Content-Type"], mixed)) {
+		return "a batch holds several calls, of which each costs; send them one by one"
 	}
 	return ""
 }

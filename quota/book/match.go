@@ -18,6 +18,9 @@ type Match struct {
 	host, path  string
 }
 
+// TakesAny reports whether the match may be of any path: it has no price, the default one, or that of a tail.
+func (m *Match) TakesAny() bool { return m.Route == nil || strings.HasSuffix(m.Route.Path, "...}") }
+
 // Segment returns what a {name} of the route stands for, without its escapes. It returns false
 // if the route has no such name.
 func (m *Match) Segment(name string) (string, bool) {

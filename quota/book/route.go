@@ -2,6 +2,7 @@ package book
 
 import (
 	"fmt"
+	"net/url"
 	"strings"
 
 	"github.com/headroom-quota/headroom/quota/book/keys"
@@ -16,6 +17,26 @@ type Route struct {
 
 // String is how the price book writes it: "GET /youtube/v3/captions/{id}".
 func (r Route) String() string { return r.Verb + " " + r.Path }
+
+// Fill returns the path with its names filled in, or the first name for which value has nothing.
+func (r Route) Fill(value func(name string) (string, bool)) (path, missing string) {
+	parts := strings.Split(r.Path, "/")
+	for i, part := range parts {
+		inner, suffix, named := strings.Cut(strings.TrimPrefix(part, "{"), "}")
+		if !named {
+			continue
+		}
+		name := strings.TrimSuffix(inner, "...")
+		text, has := value(name)
+		if !has {
+			return "", name
+		}
+		if parts[i] = url.PathEscape(text) + suffix; name != inner { // a tail, whose slashes stay
+			parts[i] = strings.ReplaceAll(parts[i], "%2F", "/")
+		}
+	}
+	return strings.Join(parts, "/"), ""
+}
 
 // routes makes the routes of a method. Given has those of the upstream so far,
 // by where they end: two that differ in the names in their braces end in one place.

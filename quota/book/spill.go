@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -19,8 +18,11 @@ type Spill struct {
 
 // MaySpill reports whether a call may go to another upstream if its own lacks units.
 func (m *Match) MaySpill() bool {
-	u := m.Upstream
-	return u != nil && len(u.Spill) > 0 && m.Route != nil && (u.SpillMethods == nil || slices.Contains(u.SpillMethods, m.Method.Name))
+	return m.Upstream != nil && len(m.Upstream.Spill) > 0 && m.Route != nil && m.Upstream.maySpill(m.Method)
+}
+
+func (u *Upstream) maySpill(m *Method) bool {
+	return u.SpillMethods == nil || slices.Contains(u.SpillMethods, m.Name)
 }
 
 // PathAt returns the path at which another upstream has the same call: that of its method of the same
@@ -32,8 +34,8 @@ func (m *Match) PathAt(u *Upstream) string {
 	verb := cmp.Or(m.verb, "GET")
 	same := u.routes.lookup(verb, m.path)
 	if other := u.Methods[m.Method.Name]; other != nil && same.method != other {
-		for i := range other.Routes {
-			if path, filled := m.fill(other.Routes[i].Path); filled && u.routes.lookup(verb, path).method == other {
+		for _, route := range other.Routes {
+			if path, missing := route.Fill(m.Segment); missing == "" && u.routes.lookup(verb, path).method == other {
 				return path
 			}
 		}
@@ -42,26 +44,6 @@ func (m *Match) PathAt(u *Upstream) string {
 		return ""
 	}
 	return m.path
-}
-
-// fill puts what the names of a route stand for into the names of another one.
-func (m *Match) fill(template string) (path string, filled bool) {
-	parts := strings.Split(template, "/")
-	for i, part := range parts {
-		inner, suffix, named := strings.Cut(strings.TrimPrefix(part, "{"), "}")
-		if !named {
-			continue
-		}
-		tail := strings.TrimSuffix(inner, "...")
-		text, has := m.Segment(tail)
-		if !has {
-			return "", false
-		}
-		if parts[i] = url.PathEscape(text) + suffix; tail != inner {
-			parts[i] = strings.ReplaceAll(parts[i], "%2F", "/")
-		}
-	}
-	return strings.Join(parts, "/"), true
 }
 
 // Host returns the first host of the upstream that has an escaped path. If hosts name accounts, it is that of the
@@ -119,11 +101,11 @@ func (r *reader) spills(b *Book, d *keys.Book) {
 			}
 		}
 		for i := range of.Spill {
-			to, why := spillOf(u, of.Spill[i], b, d)
-			if why != "" && r.sound(&of.Spill, &of.Methods, &of.Accounts) {
+			if to, why := spillOf(u, of.Spill[i], b, d); why == "" {
+				u.Spill = append(u.Spill, to)
+			} else if r.sound(&of.Spill, &of.Methods, &of.Accounts) {
 				r.fault(r.place(&of.Spill[i]), "%s", why)
 			}
-			u.Spill = append(u.Spill, to)
 		}
 	}
 }
@@ -141,59 +123,46 @@ func spillOf(u *Upstream, text string, b *Book, d *keys.Book) (to Spill, why str
 		return to, fmt.Sprintf("spill of upstream %q names %q, which does not exist%s", u.Name, name, orMean(name, known, "add it to upstreams, or leave it out"))
 	case d.Upstreams[name].NoSpill != "":
 		return to, fmt.Sprintf("calls must not spill to upstream %q: %s", name, d.Upstreams[name].NoSpill)
+	case len(u.Hosts) == 0:
+		return to, fmt.Sprintf("upstream %q has no hosts, and only requests over HTTP spill; add hosts and routes, or leave spill out", u.Name)
 	case other == u && !named:
 		return to, fmt.Sprintf("spill of upstream %q names itself; name another upstream, or another account of it, as in %s@second", name, name)
 	case named && (account == "" || lacks(account)):
 		return to, fmt.Sprintf("upstream %q has no account %q; add it to its accounts, or write accounts: any", name, account)
 	case !named && (u.AnyAccount && !other.AnyAccount || slices.ContainsFunc(u.Accounts, lacks) || other.AccountFrom.Host > 0 && other.AccountFrom != u.AccountFrom):
 		return to, fmt.Sprintf("upstream %q does not have the accounts of %q; name the one that pays, as in %s@default", name, u.Name, name)
-	case other != u && leadsBack(name, u.Name, d, map[string]bool{}):
+	case other.leadsTo(u) && other != u:
 		return to, fmt.Sprintf("spill leads from upstream %q to %q and back in a circle; remove one of the two", u.Name, name)
 	}
-	missing := u.lackedBy(other, cmp.Or(account, "any"))
-	if more := len(missing) - 5; more > 0 {
-		missing = append(missing[:5], fmt.Sprintf("%d more", more))
-	}
-	if len(missing) > 0 {
+	if missing := u.lackedBy(other, cmp.Or(account, "any")); len(missing) > 0 {
 		why = fmt.Sprintf("calls of upstream %q may spill to %q, which lacks %s; add them there with the same name or route, or name the methods that may spill, as in spill_methods: [NAME]", u.Name, name, list(missing, "and"))
 	}
 	return Spill{other, account}, why
 }
 
-// leadsBack reports whether spill leads from an upstream to another one.
-func leadsBack(from, to string, d *keys.Book, seen map[string]bool) bool {
-	seen[from] = true
-	return d.Upstreams[from] != nil && slices.ContainsFunc(d.Upstreams[from].Spill, func(text string) bool {
-		next, _, _ := strings.Cut(text, "@")
-		return next == to || !seen[next] && leadsBack(next, to, d, seen)
+// leadsTo reports whether spill leads from an upstream to another one.
+func (u *Upstream) leadsTo(other *Upstream) bool {
+	return slices.ContainsFunc(u.Spill, func(s Spill) bool {
+		return s.Upstream != u && (s.Upstream == other || s.Upstream.leadsTo(other))
 	})
 }
 
 // lackedBy returns what another upstream would need for the calls that may spill to an account of it.
 func (u *Upstream) lackedBy(other *Upstream, account string) (missing []string) {
-	routes := 0
 	for _, name := range slices.Sorted(maps.Keys(u.Methods)) {
 		m := u.Methods[name]
-		if u.SpillMethods != nil && !slices.Contains(u.SpillMethods, name) {
-			continue
-		}
-		routes += len(m.Routes)
-		if !slices.ContainsFunc(m.Routes, func(route Route) bool {
+		if u.maySpill(m) && slices.ContainsFunc(m.Routes, func(route Route) bool {
 			verb := strings.ReplaceAll(route.Verb, anyName, "ANY") // which only the same takes
 			path := (&Match{Method: m, Route: &route, verb: verb, path: sample.Replace(route.Path)}).PathAt(other)
 			return path == "" || other.Host(account, path) == ""
 		}) {
-			continue
+			missing = append(missing, "method "+name)
 		}
-		missing = append(missing, "method "+name)
 	}
 	for _, class := range slices.Sorted(maps.Keys(u.Classes)) {
 		if _, has := other.Classes[class]; !has {
 			missing = append(missing, "class "+class)
 		}
-	}
-	if routes == 0 {
-		missing = append(missing, "routes, as "+u.Name+" does")
 	}
 	return missing
 }
@@ -208,9 +177,9 @@ func (u *Upstream) SpillsTo(pool string) string {
 		names[i] = u.Spill[i].String()
 	}
 	charges := pool == ""
-	for name, m := range u.Methods {
+	for _, m := range u.Methods {
 		_, charged := m.Charges[pool]
-		charges = charges || charged && len(m.Routes) > 0 && (u.SpillMethods == nil || slices.Contains(u.SpillMethods, name))
+		charges = charges || charged && len(m.Routes) > 0 && u.maySpill(m)
 	}
 	switch {
 	case !charges:

@@ -117,10 +117,7 @@ func (t *Transport) identify(req *http.Request) (*call, error) {
 		return c, quota.BadInput("%s: the URL has the key in it (%s=), where every error, log and redirect shows it; "+
 			"give it to the transport (meter.Options.Keys) and leave it out of the URL", c.upstream.Name, name)
 	}
-	why, batch := content.Diverted(req.Header, verb), takesAny(&match) && isBatch(req, path)
-	if why == "" && batch {
-		why = "a batch holds several calls, of which each costs; send them one by one"
-	}
+	why := content.Diverted(req.Header, verb, path, match.TakesAny())
 	if c.resumed = why == "" && c.upstream.Resumable != "" && resumes(c.upstream, req); c.resumed { // another verb or a batch is no chunk
 		return c, nil
 	}
@@ -135,12 +132,6 @@ func (t *Transport) identify(req *http.Request) (*call, error) {
 		return c, &quota.UnpricedError{Upstream: c.upstream.Name, Method: c.name, Hint: why}
 	}
 	return c, nil
-}
-
-// takesAny reports whether a match may be of any path: it has no price, the default one,
-// or that of a tail.
-func takesAny(m *book.Match) bool {
-	return m.Route == nil || strings.HasSuffix(m.Route.Path, "...}")
 }
 
 // accountOf returns the account of a request: that which its context names, or the request
@@ -308,9 +299,4 @@ func resumes(u *book.Upstream, req *http.Request) bool {
 func hasParam(query, name string) bool {
 	_, has := content.Param(query, name)
 	return has
-}
-
-func isBatch(req *http.Request, path string) bool {
-	return path == "/batch" || strings.HasPrefix(path, "/batch/") ||
-		strings.HasPrefix(strings.ToLower(req.Header.Get("Content-Type")), "multipart/mixed")
 }

@@ -121,7 +121,10 @@ func (c *call) moved(u *book.Upstream, account string) *http.Request {
 	if path == "" || host == "" || err != nil || secrets.in(path) {
 		return nil
 	}
-	to := &url.URL{Scheme: "https", Host: host, Path: plain, RawPath: path, RawQuery: c.movedQuery(secrets)}
+	to := &url.URL{Scheme: "https", Host: host, Path: plain, RawPath: path}
+	to.RawQuery = content.FilterQuery(c.req.URL.RawQuery, func(name, value string) bool {
+		return name != "" && name == c.upstream.Key.Query || slices.Contains(content.CredentialParams, strings.ToLower(name)) || secrets.in(name) || secrets.in(value)
+	})
 	if loopback(to.Hostname()) {
 		to.Scheme = "http"
 	}
@@ -146,16 +149,4 @@ func (c *call) moved(u *book.Upstream, account string) *http.Request {
 		out.Header.Set(u.AccountFrom.Header, account)
 	}
 	return out
-}
-
-// movedQuery returns the query of a call without credentials.
-func (c *call) movedQuery(secrets hidden) string {
-	parts := strings.Split(c.req.URL.RawQuery, "&")
-	return strings.Join(slices.DeleteFunc(parts, func(part string) bool {
-		name, _, _ := strings.Cut(part, "=")
-		if plain, err := url.QueryUnescape(name); err == nil {
-			name = plain
-		}
-		return c.upstream.Key.Query != "" && name == c.upstream.Key.Query || slices.Contains(content.CredentialParams, strings.ToLower(name)) || secrets.in(part)
-	}), "&")
 }

@@ -73,20 +73,9 @@ func rewrite(p *httputil.ProxyRequest) {
 }
 
 func (c *call) query(raw string) string {
-	if raw == "" {
-		return ""
-	}
-	parts := strings.Split(raw, "&")
-	return strings.Join(slices.DeleteFunc(parts, func(part string) bool {
-		name, value, _ := strings.Cut(part, "=")
-		if plain, err := url.QueryUnescape(name); err == nil {
-			name = plain
-		}
-		if plain, err := url.QueryUnescape(value); err == nil {
-			value = plain
-		}
-		return name == c.upstream.Key.Query || name == uploadParam || c.isToken(value) || slices.Contains(content.CredentialParams, strings.ToLower(name))
-	}), "&")
+	return content.FilterQuery(raw, func(name, value string) bool {
+		return name != "" && name == c.upstream.Key.Query || name == uploadParam || c.isToken(value) || slices.Contains(content.CredentialParams, strings.ToLower(name))
+	})
 }
 
 func (c *call) passTrailers(in, out *http.Request) {

@@ -112,21 +112,15 @@ func (h *Handler) hide(c *call, resp *http.Response) error {
 	keys := slices.Clone(c.secrets)
 	c.mu.Unlock()
 	for _, key := range keys { // of its own upstream, and of those to which it could have gone
-		if err := h.hideKey(c, resp, h.secrets.of(key)); err != nil {
-			return err
+		s := h.secrets.of(key)
+		if s == nil {
+			continue
 		}
+		if encoding := resp.Header.Get("Content-Encoding"); resp.Body != nil && resp.Body != http.NoBody && encoding != "" && encoding != "identity" && c.request.Method != http.MethodHead {
+			return refusef(http.StatusBadGateway, "upstream", "the upstream sent an answer in the encoding %.40q, which nobody asked for, and which may hold a key", encoding)
+		}
+		s.hideIn(resp)
 	}
-	return nil
-}
-
-func (h *Handler) hideKey(c *call, resp *http.Response, s *secret) error {
-	if s == nil {
-		return nil
-	}
-	if encoding := resp.Header.Get("Content-Encoding"); resp.Body != nil && resp.Body != http.NoBody && encoding != "" && encoding != "identity" && c.request.Method != http.MethodHead {
-		return refusef(http.StatusBadGateway, "upstream", "the upstream sent an answer in the encoding %.40q, which nobody asked for, and which may hold a key", encoding)
-	}
-	s.hideIn(resp)
 	return nil
 }
 

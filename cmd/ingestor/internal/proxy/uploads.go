@@ -1,14 +1,12 @@
 package proxy
 
 import (
-	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -104,19 +102,8 @@ func (h *Handler) signUploads(c *call, resp *http.Response) {
 // single refuses a request that servers may read as another call than the one that is
 // priced. The meter does so too, but not for upstreams that are only observed.
 func (c *call) single() error {
-	if hint := content.Diverted(c.request.Header, c.request.Method); hint != "" {
-		return c.unpriced(hint)
-	}
-	open := c.match.Route == nil || strings.HasSuffix(c.match.Route.Path, "...}")
-	mixed := slices.ContainsFunc(c.request.Header["Content-Type"], func(kind string) bool {
-		return strings.HasPrefix(strings.ToLower(strings.TrimSpace(kind)), "multipart/mixed")
-	})
-	if open && (mixed || c.path == "/batch" || strings.HasPrefix(c.path, "/batch/")) {
-		return c.unpriced("a batch holds several calls, of which each costs; send them one by one")
+	if hint := content.Diverted(c.request.Header, c.request.Method, c.path, c.match.TakesAny()); hint != "" {
+		return &quota.UnpricedError{Upstream: c.upstream.Name, Method: calledMethod(c), Hint: hint}
 	}
 	return nil
-}
-
-func (c *call) unpriced(hint string) error {
-	return &quota.UnpricedError{Upstream: c.upstream.Name, Method: cmp.Or(c.method(), calledMethod(c)), Hint: hint}
 }

@@ -178,9 +178,13 @@ func (f *callFlags) request(ctx context.Context, stdin io.Reader, u *book.Upstre
 		values.Add(name, value)
 	}
 	route := m.Routes[0]
-	path, err := pathOf(route.Path, values)
-	if err != nil {
-		return nil, err
+	path, missing := route.Fill(func(name string) (string, bool) {
+		given := values.Get(name)
+		values.Del(name)
+		return given, given != ""
+	})
+	if missing != "" {
+		return nil, console.Usage("the route %s needs %s=VALUE", route.Path, missing)
 	}
 	address := proxy.Address(u, f.account, path)
 	if address == "" {
@@ -213,28 +217,6 @@ func (f *callFlags) request(ctx context.Context, stdin io.Reader, u *book.Upstre
 	}
 	req.Header.Set("User-Agent", "headroom-ingestor")
 	return req, nil
-}
-
-// pathOf fills in the names of a route, and removes them from the values.
-func pathOf(route string, values url.Values) (string, error) {
-	parts := strings.Split(route, "/")
-	for i, part := range parts {
-		inner, after, is := strings.Cut(strings.TrimPrefix(part, "{"), "}")
-		if !strings.HasPrefix(part, "{") || !is {
-			continue
-		}
-		name := strings.TrimSuffix(inner, "...")
-		given := values.Get(name)
-		if given == "" {
-			return "", console.Usage("the route %s needs %s=VALUE", route, name)
-		}
-		values.Del(name)
-		parts[i] = url.PathEscape(given) + after
-		if name != inner { // a tail, whose slashes stay
-			parts[i] = strings.ReplaceAll(url.PathEscape(given), "%2F", "/") + after
-		}
-	}
-	return strings.Join(parts, "/"), nil
 }
 
 func (f *callFlags) body(stdin io.Reader) (io.Reader, error) {
