@@ -32,3 +32,29 @@ func TestYouTubeNeverSpills(t *testing.T) {
 		}
 	}
 }
+
+// Calls of built-in books go to other regions and resources, and to another upstream by the names of its methods.
+func TestBuiltinBooksSpill(t *testing.T) {
+	for _, test := range []struct{ extends, text, verb, host, path, want string }{
+		{"builtin/azure-openai", "azure-openai: {spill: [azure-openai@east]}", "POST", "west.openai.azure.com", "/openai/deployments/my%20own/chat/completions", "east.openai.azure.com/openai/deployments/my%20own/chat/completions"},
+		{"builtin/bedrock", "bedrock: {spill: [bedrock@us-west-2]}", "POST", "bedrock-runtime.us-east-1.amazonaws.com", "/model/m/converse", "bedrock-runtime.us-west-2.amazonaws.com/model/m/converse"},
+		{"[builtin/openai, builtin/azure-openai]", "openai: {spill: [azure-openai@east], spill_methods: [chat.completions.create, embeddings.create]}", "POST", "api.openai.com", "/v1/chat/completions", "east.openai.azure.com/openai/v1/chat/completions"},
+		{"builtin/openai", "openai: {spill: [openai@second]}", "GET", "api.openai.com", "/v1/responses/x/items", "api.openai.com/v1/responses/x/items"},
+	} {
+		b, err := book.Parse("costs.yaml", []byte("extends: "+test.extends+"\nupstreams:\n  "+test.text), &book.Options{Builtins: headroom.ReadBuiltin})
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		m := b.Match(test.verb, test.host, test.path)
+		if !m.MaySpill() {
+			t.Errorf("%s: %s%s may not spill", test.text, test.host, test.path)
+			continue
+		}
+		to := m.Upstream.Spill[0]
+		path := m.PathAt(to.Upstream)
+		if got := to.Upstream.Host(to.Account, path) + path; got != test.want {
+			t.Errorf("%s: %s%s goes to %s, want %s", test.text, test.host, test.path, got, test.want)
+		}
+	}
+}

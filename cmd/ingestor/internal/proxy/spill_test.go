@@ -47,7 +47,8 @@ upstreams:
     hosts: ["WEST"]
     api_key: {header: X-West-Key}
     error_format: openai
-    spill: [east]
+    accounts: {default: {}, second: {}}
+    spill: [west@second, east@default]
     pools: {calls: {quota: 1, windows: [{per: day}]}}
     methods: {list: {route: GET /v1/list, cost: 1}, ask: {route: POST /v1/ask, cost: 1}}
   east:
@@ -65,7 +66,7 @@ upstreams:
 	if p.ledger, err = quota.New(costs, memstore.New(nil), nil); err != nil {
 		t.Fatal(err)
 	}
-	keys := map[string]meter.KeySource{"west": meter.Key("key-of-west"), "east": meter.Key("key-of-east")}
+	keys := map[string]meter.KeySource{"west": meter.Key("key-of-west"), "west@second": meter.Key("key-of-second"), "east": meter.Key("key-of-east")}
 	if p.handler, err = New(p.ledger, tokensOf(t, grant), &Options{Keys: keys, Log: slog.New(slog.NewTextHandler(p.log, nil))}); err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +92,7 @@ func TestSpill(t *testing.T) {
 		t.Errorf("west answered %v, and got %q", first.Header, got)
 	}
 	second, got := p.ask("POST", "two", "X-Anything", "key-of-west") // as if the program knew it
-	if got != "east /v1/ask key-of-east two" || second.Header.Get(meter.SpilledHeader) != "east" {
+	if got != "east /v1/ask key-of-east two" || second.Header.Get(meter.SpilledHeader) != "east@default" {
 		t.Errorf("east answered %v, and got %q", second.Header, got)
 	}
 	if strings.Contains(second.body, "key-of-") {
@@ -103,6 +104,16 @@ func TestSpill(t *testing.T) {
 	third, got := p.ask("POST", "three")
 	if got != "" || third.StatusCode != http.StatusTooManyRequests || third.Header.Get(meter.RefusedHeader) != "refused" || !strings.Contains(third.body, "reserve west/calls: refused") {
 		t.Errorf("%d %v %s, got %q", third.StatusCode, third.Header, third.body, got)
+	}
+}
+
+// A call may go to another account of its upstream, if the token may.
+func TestSpillToAnAccount(t *testing.T) {
+	p := newPair(t, Grant{Upstreams: []string{"west"}, Accounts: []string{"default", "second"}})
+	p.ask("GET", "")
+	answer, got := p.ask("GET", "")
+	if got != "west /v1/list key-of-second" || answer.Header.Get(meter.SpilledHeader) != "west@second" {
+		t.Errorf("west got %q, and answered %v", got, answer.Header)
 	}
 }
 
