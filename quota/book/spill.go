@@ -72,16 +72,16 @@ func isLabel(text string) bool {
 	return text != "" && len(text) <= 63 && strings.Trim(text, "-") == text && strings.Trim(text, lower+digits+"-_") == ""
 }
 
-// Lists reports whether a host is one of the upstream's, with just the port that the book names.
-func (u *Upstream) Lists(whole string) bool {
-	return slices.ContainsFunc(u.Hosts, func(entry string) bool {
+// Listed returns a host as the book lists it, which may have a star in the place of a name, or "". Ports must be equal.
+func (u *Upstream) Listed(whole string) string {
+	for _, entry := range u.Hosts {
 		host, _, _ := strings.Cut(entry, "/")
-		if suffix, wild := strings.CutPrefix(host, "*"); wild {
-			label, under := strings.CutSuffix(whole, suffix)
-			return under && isLabel(label)
+		suffix, wild := strings.CutPrefix(host, "*")
+		if label, under := strings.CutSuffix(whole, suffix); host == whole || wild && under && isLabel(label) {
+			return host
 		}
-		return host == whole
-	})
+	}
+	return ""
 }
 
 // spills makes what upstreams say of calls for which they lack units.

@@ -39,12 +39,15 @@ func (t *Transport) obtain(ctx context.Context, c *call) (*call, *quota.Reservat
 	for i := range c.upstream.Spill {
 		s := &c.upstream.Spill[i]
 		to, r, err := t.spill(c, s, cmp.Or(s.Account, c.account))
+		says, attrs := "call spilled", append(c.attrs(), slog.String("to", s.String()))
+		if err != nil {
+			says, attrs = "call does not spill", append(attrs, slog.String("error", err.Error()))
+		}
+		t.set.Logger.LogAttrs(ctx, slog.LevelDebug, says, attrs...)
 		if err == nil {
 			t.ledger.Spilled(ctx, c.asks(), to.spilled)
-			t.logUnsent(ctx, c, refused, to.spilled)
 			return to, r, nil
 		}
-		t.set.Logger.LogAttrs(ctx, slog.LevelDebug, "call does not spill", append(c.attrs(), slog.String("to", s.String()), slog.String("error", err.Error()))...)
 	}
 	if wait <= 0 {
 		return c, nil, refused
@@ -53,29 +56,25 @@ func (t *Transport) obtain(ctx context.Context, c *call) (*call, *quota.Reservat
 	return c, r, err
 }
 
-var (
-	errNotThere = errors.New("the other upstream does not have the call")
-	errNoKey    = errors.New("there is no key for the other upstream, or the caller may not use it")
-)
+var errNoSpill = errors.New("the other upstream does not have the call, there is no key for it, or the caller may not use it")
 
 // spill reserves the units of a call at another upstream, or at another account of its own. The call has
 // its body whatever comes of it.
 func (t *Transport) spill(c *call, s *book.Spill, account string) (*call, *quota.Reservation, error) {
 	req := c.moved(s.Upstream, account)
 	if req == nil || s.Upstream == c.upstream && account == c.account {
-		return nil, nil, errNotThere
+		return nil, nil, errNoSpill
 	}
 	to, err := t.identify(req)
 	switch {
 	case err != nil:
 		return nil, nil, err
-	case to == nil || to.upstream != s.Upstream || to.match.Route == nil || to.account != account || to.resumed: // or the book has just changed
-		return nil, nil, errNotThere
-	case c.caller.Spill != nil && !c.caller.Spill(req, &to.match, false):
-		return nil, nil, errNoKey
+	case to == nil || to.upstream != s.Upstream || to.match.Route == nil || to.account != account || to.resumed, // or the book has just changed
+		c.caller.Spill != nil && !c.caller.Spill(req, &to.match, false):
+		return nil, nil, errNoSpill
 	}
 	if to.key, err = t.keys.key(req.Context(), to); err == nil && to.key == "" && to.upstream.Key.Header != "" {
-		err = errNoKey
+		err = errNoSpill
 	}
 	if err == nil && req.URL.Scheme != "https" {
 		err = t.checkCarrier(to)
@@ -102,7 +101,7 @@ func (t *Transport) priceAgain(c, to *call) error {
 	req := to.req
 	if c.upload != nil {
 		if !c.upload.whole {
-			return errNotThere
+			return errNoSpill
 		}
 		again := *req
 		again.GetBody, req = c.upload.again, &again

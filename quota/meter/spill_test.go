@@ -195,7 +195,7 @@ func TestSpill(t *testing.T) {
 				t.Errorf("%d of %s are used, want %d", used, pool, want)
 			}
 		}
-		if text := s.log.String(); !strings.Contains(text, `msg="call spilled" upstream=west method=ask account=default pool=west/calls`) || !strings.Contains(text, "to=east") {
+		if text := s.log.String(); !strings.Contains(text, `msg="call spilled" upstream=west method=ask account=default to=east`) {
 			t.Errorf("the log does not say where calls went:\n%s", text)
 		}
 	})

@@ -177,7 +177,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if req.Body != nil {
 			_ = req.Body.Close() // a RoundTripper must, also on errors
 		}
-		t.logUnsent(req.Context(), c, err, "")
+		t.logUnsent(req.Context(), c, err)
 		if t.set.Refused != nil {
 			if resp := t.set.Refused(req, err); resp != nil {
 				return resp, nil
@@ -355,17 +355,13 @@ func lineOf(c *call, r *quota.RefusedError) refusedLine {
 }
 
 // logUnsent logs a line for a call that was not sent. A refusal ends by itself, so its level
-// is info, and those that repeat in a stretch are debugging. Everything else is a warning. A call
-// that spills is sent to another upstream.
-func (t *Transport) logUnsent(ctx context.Context, c *call, err error, spilled string) {
+// is info, and those that repeat in a stretch are debugging. Everything else is a warning.
+func (t *Transport) logUnsent(ctx context.Context, c *call, err error) {
 	var attrs []slog.Attr
 	if c != nil {
 		attrs = c.attrs()
 	}
 	level, says := slog.LevelWarn, "call not sent"
-	if err == nil { // others wait already, so it did not ask
-		level = slog.LevelDebug
-	}
 	var refused *quota.RefusedError
 	if errors.As(err, &refused) {
 		level, says = slog.LevelInfo, "call refused"
@@ -385,11 +381,8 @@ func (t *Transport) logUnsent(ctx context.Context, c *call, err error, spilled s
 		if refused.Reason != "" {
 			attrs = append(attrs, slog.String("reason", refused.Reason))
 		}
-	} else if err != nil {
+	} else {
 		attrs = append(attrs, slog.String("error", err.Error()))
-	}
-	if spilled != "" {
-		says, attrs = "call spilled", append(attrs, slog.String("to", spilled))
 	}
 	t.set.Logger.LogAttrs(ctx, level, says, attrs...)
 }

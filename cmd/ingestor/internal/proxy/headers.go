@@ -265,7 +265,7 @@ func (c *call) base() *url.URL { return &url.URL{Scheme: c.scheme(), Host: c.hos
 func (c *call) reaches(to *url.URL) (host string, ours bool) {
 	host = strings.ToLower(strings.TrimSuffix(to.Host, usualPort[to.Scheme]))
 	m := c.costs.Match(http.MethodGet, host, escapedPath(to))
-	return host, m.Upstream == c.upstream && c.upstream.Lists(host) && to.Scheme == schemeOf(host)
+	return host, m.Upstream == c.upstream && c.upstream.Listed(host) != "" && to.Scheme == schemeOf(host)
 }
 
 var usualPort = map[string]string{"http": ":80", "https": ":443"}

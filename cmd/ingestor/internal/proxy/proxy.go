@@ -175,16 +175,8 @@ func New(ledger *quota.Ledger, tokens []*access.Token, o *Options) (*Handler, er
 // recorded returns the host of a call as its price book has it, which may have a star in the
 // place of a name, and the header of its key. The host is "" for a redirect to another one.
 func recorded(req *http.Request) (host, key string) {
-	c := callOf(req.Context())
-	if c == nil || !strings.EqualFold(req.URL.Host, c.host) {
-		return "", ""
-	}
-	for _, host := range c.upstream.Hosts {
-		host, _, _ := strings.Cut(host, "/")
-		_, after, wild := strings.Cut(host, "*")
-		if port := strings.LastIndexByte(req.URL.Host, ':'); host == req.URL.Host || wild && strings.HasSuffix(req.URL.Host, after) || port > 0 && host == req.URL.Host[:port] {
-			return host, c.upstream.Key.Header
-		}
+	if c := callOf(req.Context()); c != nil && strings.EqualFold(req.URL.Host, c.host) {
+		return c.upstream.Listed(c.host), c.upstream.Key.Header
 	}
 	return "", ""
 }

@@ -121,7 +121,7 @@ func (c *call) place() error {
 		c.host = c.upstream.Host(c.labels.Account, c.path)
 	}
 	c.match = c.costs.MatchAgain(&c.match, c.request.Method, c.host, c.path) // find has mostly done it
-	if c.match.Upstream != c.upstream || !c.upstream.Lists(c.host) {
+	if c.match.Upstream != c.upstream || c.upstream.Listed(c.host) == "" {
 		return refusef(http.StatusNotFound, "unknown", "the price book has no host of %s for this path", c.upstream.Name)
 	}
 	listed := c.match.Route != nil
