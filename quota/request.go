@@ -103,6 +103,8 @@ func (r *Request) checkAtLeast() error {
 	}
 	for i := range r.Charges {
 		switch c := &r.Charges[i]; {
+		case r.Generation != 0 && c.Units > 0:
+			return BadInput("%s: units that go back to their grant must be below 0, not %d", c.Pool, c.Units)
 		case !r.AtLeast:
 		case c.Units < 0:
 			return BadInput("%s: units that count at least must be 0 to %d, not %d", c.Pool, window.MaxUnits, c.Units)

@@ -100,7 +100,7 @@ type Request struct {
 	ID      string // chosen by the caller; empty leaves no receipt
 	Charges []Charge
 	Labels  Labels
-	Fresh   bool      // the id is new: a store need not look for its receipt
+	Fresh   bool      // the id is new: a store need not look for its receipt; of a family's member, the verdict has a Generation
 	At      time.Time // Record only: when it happened; zero is now
 	// AtLeast is for Record only: it records no more than what is missing so that at least
 	// these units count since At in the window of each charge. The upstream has said so.
@@ -109,6 +109,10 @@ type Request struct {
 	AtLeast bool
 	Since   time.Time // of AtLeast: units since then are among those that count; zero is At
 	Restore bool      // Record only: a person says what was spent, so a forgotten page counts again
+	// Generation is for Record of negative units only: they go back to At, where a grant with
+	// this [Verdict.Generation] took them. A page that has changed since gives nothing back, and a
+	// repeat gives back once more. Zero gives back the oldest units that count.
+	Generation int64
 }
 
 // Labels say who spent.

@@ -9,6 +9,7 @@ type Verdict struct {
 	Allowed    bool
 	ID         string
 	Nonce      Nonce `json:"-"` // of the grant's receipt; see Token
+	Generation int64 `json:"-"` // of the page of a family's member, which leaves no receipt; see [Request.Fresh]
 	Pool       Pool
 	Window     string // its display name
 	Units      int64  // requested from Pool

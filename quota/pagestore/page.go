@@ -80,13 +80,16 @@ func settleIn(e *Entry, t *Taken, atEnd bool) quota.Settlement {
 }
 
 // recordIn charges a page with units that are already spent. It takes negative units from
-// the oldest ones, at most as many as the page has.
-func recordIn(e *Entry) {
-	if e.Units < 0 {
+// the instant of their grant, or from the oldest ones, at most as many as the page has.
+func recordIn(e *Entry, r *quota.Request) {
+	switch {
+	case e.Units < 0 && r.Generation != 0:
+		e.Units = -e.Page.Give(e.at, window.At(r.At), -e.Units)
+	case e.Units < 0:
 		e.Units = -e.Page.Forget(e.at, -e.Units)
-		return
+	default:
+		e.Page.Add(e.At, e.Units)
 	}
-	e.Page.Add(e.At, e.Units)
 }
 
 // toRecord sets the units to record in a page, and when they count: at most at the page's
@@ -95,6 +98,9 @@ func (e *Entry) toRecord(r *quota.Request, c *quota.Charge) {
 	e.At, e.Units = e.at, c.Units
 	if !r.At.IsZero() && c.Units >= 0 {
 		e.At = min(e.at, window.At(r.At))
+	}
+	if r.Generation != 0 && r.Generation != e.Page.Generation {
+		e.Units = 0 // they have left, or count elsewhere
 	}
 	if r.AtLeast {
 		since := e.At

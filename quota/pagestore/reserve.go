@@ -35,6 +35,9 @@ func (w *work) reserve(tx Tx, j *job) (err error) {
 		}
 	}
 	take(v, r.Charges, w.entries)
+	if !receipts && r.Fresh {
+		v.Generation = w.entries[0].Page.Generation
+	}
 	v.Nonce, err = w.charge(tx, r)
 	return err
 }
@@ -90,12 +93,12 @@ func (w *work) record(tx Tx, j *job) (err error) {
 	}
 	for _, e := range w.entries {
 		if some || !r.AtLeast {
-			recordIn(e)
+			recordIn(e, r)
 		}
 		w.units = append(w.units, e.Units)
 	}
 	j.recorded = r.Recorded(w.units)
-	if r.AtLeast && !some {
+	if (r.AtLeast || r.Generation != 0) && !some {
 		return w.putMoved(tx, r.Charges)
 	}
 	_, err = w.charge(tx, r)

@@ -32,6 +32,7 @@ type ask struct {
 	kept     bool       // the charges are those of receipts
 	parts    int        // of a member: the partitions of its family
 	noSpend  bool
+	whole    bool          // the verdict needs the generation of the page, which only the long script tells
 	life     time.Duration // of the receipt; 0 is quota.ReceiptLife
 	extra    []any         // what the body takes on top
 	more     []string      // further keys
@@ -80,7 +81,7 @@ func (a *ask) run(ctx context.Context) ([]any, error) {
 	if err := a.markHours(ctx); err != nil {
 		return nil, err
 	}
-	if a.script.sha == a.store.scripts.reserve.sha {
+	if a.script.sha == a.store.scripts.reserve.sha && !a.whole {
 		if reply, err := a.steady(ctx); reply != nil || err != nil {
 			if err == nil {
 				a.listZones(ctx)

@@ -21,10 +21,15 @@ func (s *Store) reserveMember(ctx context.Context, r *quota.Request) (quota.Verd
 	if err != nil {
 		return quota.Verdict{}, err
 	}
-	v, done, err := s.small(ctx, c, p)
+	var v quota.Verdict
+	done := false
+	if !r.Fresh {
+		v, done, err = s.small(ctx, c, p)
+	}
 	if err == nil && !done {
 		var a *ask
 		if a, err = s.askMember(ctx, s.scripts.reserve, r.Charges); err == nil {
+			a.whole = r.Fresh
 			v, err = s.decide(ctx, a, "")
 		}
 	}

@@ -165,7 +165,9 @@ func (s *Store) decide(ctx context.Context, a *ask, id string) (quota.Verdict, e
 		nonce, _ := reply[12].(string)
 		copy(v.Nonce[:], nonce)
 	case v.Allowed:
-		v.Nonce = a.nonce
+		if v.Nonce = a.nonce; a.whole {
+			v.Generation = integer(reply[16]) // of the news of its page
+		}
 	case free == never:
 		v.Impossible, v.RetryAfter = true, window.Never.Sub(0)
 	default:
@@ -230,11 +232,9 @@ func (s *Store) record(ctx context.Context, a *ask, r *quota.Request) (quota.Uni
 		for i := range r.Charges {
 			a.extra = append(a.extra, r.Charges[i].Window+1)
 		}
-		since := int64(0)
-		if !r.Since.IsZero() {
-			since = r.Since.UnixMicro()
-		}
-		a.extra = append(a.extra, since)
+		a.extra = append(a.extra, micros(r.Since))
+	} else {
+		a.extra = append(a.extra, r.Generation)
 	}
 	reply, err := a.run(ctx)
 	if err != nil {

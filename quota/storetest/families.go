@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -100,6 +102,9 @@ func testFamilies(t *testing.T, h Harness) {
 			}
 		}
 	})
+	for kind, window := range map[string]window.Limit{"ring": ring(10, 10*time.Second, time.Second), "counter": counter(10, 10*time.Second)} {
+		t.Run("units_go_back_to_their_grant_and_nowhere_else_in_a_"+kind, func(t *testing.T) { testBack(t, h, window) })
+	}
 	t.Run("many_keys_and_then_ten_times_as_many", func(t *testing.T) {
 		r := newRig(t, h, counter(10, 24*time.Hour))
 		keys, invented := scaled(300, 1_900), scaled(3_000, 100_000) // more may be spread unevenly
@@ -151,6 +156,56 @@ func testFamilies(t *testing.T, h Harness) {
 			t.Errorf("granted %d times, want %d", granted, keys+1)
 		}
 	})
+}
+
+// testBack gives units of a key back to the grant that took them.
+func testBack(t *testing.T, h Harness, w window.Limit) {
+	if h.GiveBack != nil {
+		t.Skip("a store with blocks gives back what they have left, and tells nobody how")
+	}
+	r := newRig(t, h, w)
+	r.reserve(r.memberOf("alice", 2, 1))
+	r.setTime(2 * time.Second)
+	v, err := r.ask(quota.Request{ID: "block", Fresh: true, Charges: []quota.Charge{r.memberOf("alice", 2, 4)}})
+	if err != nil || !v.Allowed || v.Used != 5 || v.Generation == 0 {
+		t.Fatalf("reserve: %+v %v", v, err)
+	}
+	steps := []struct {
+		at                time.Duration
+		first             int64 // units that are reserved before
+		units, generation int64
+		back, used        int64
+	}{
+		{2 * time.Second, 0, -1, v.Generation + 1, 0, 5}, // of another page
+		{2 * time.Second, 0, 1, v.Generation, 0, 5},
+		{2 * time.Second, 0, -1, v.Generation, -1, 4},
+		{11 * time.Second, 0, -1, v.Generation, -1, 2}, // the unit of the beginning has left a ring
+		{30 * time.Second, 3, -1, v.Generation, 0, 3},  // as all have
+	}
+	if w.Spec.Estimates() {
+		steps[3].used = 3
+	}
+	if h.SetClock == nil {
+		steps = steps[:3]
+	}
+	for i, s := range steps {
+		if r.setTime(s.at); s.first > 0 {
+			r.reserve(r.memberOf("alice", 2, s.first))
+		}
+		back, err := r.s.Record(context.Background(), quota.Request{Charges: []quota.Charge{r.memberOf("alice", 2, s.units)}, At: v.At, Generation: s.generation})
+		if back["client"] != s.back || errors.Is(err, quota.ErrBadInput) != (s.units > 0) || used(r, "alice") != s.used {
+			t.Errorf("step %d: %d units went back (%v), and %d count; want %d and %d", i, back["client"], err, used(r, "alice"), s.back, s.used)
+		}
+	}
+}
+
+// used returns what a key of a family has used.
+func used(r *rig, key string) int64 {
+	pages, err := r.s.Look(context.Background(), []quota.Charge{r.memberOf(key, 2, 0)})
+	if err != nil || len(pages) != 1 {
+		r.Fatalf("look: %v %v", pages, err)
+	}
+	return pages[0].Windows[0].Used
 }
 
 // memberOf returns a charge of a key in a family of at most most keys.

@@ -278,6 +278,7 @@ local function write(p, now, q)
     p[7] = max(p[7], need + 2 * p.margin) -- others may remember that it must be there until then
     keep = true
   end
+  p.seen = { p[3], p[5] }
   if isSmall(p) then
     if p.new or p.renamed then
       describe(p, q)
@@ -292,7 +293,6 @@ local function write(p, now, q)
     return
   end
   local n = HEAD + STATE * p[8]
-  p.seen = { p[3], p[5] }
   local head = live(p)
   p[5] = p.charged
   head = head .. pack('<' .. string.rep('d', n), unpack(p, 1, n))

@@ -3,7 +3,8 @@
 -- KEYS, ARGV: of a request, see the prelude; then when it happened, 0 for
 --   now; 1 if a page that was forgotten is to count again; 1 if the units are those that
 --   count at least since then, and in that case the number of the window that is meant,
---   per charge, and since when units are among them, 0 for since then.
+--   per charge, and since when units are among them, 0 for since then; else the generation of
+--   the page that granted negative units then, 0 for the oldest units that count.
 -- RETURNS done, now; per charge what was recorded: of negative units what a window
 --   gave back; then the news of pages.
 
@@ -50,15 +51,20 @@ if not pages then
   return wrong
 end
 local at, days, recorded = {}, {}, {}
-local some = not r.least
+local generation = r.least and 0 or tonumber(ARGV[8 + 4 * r.n])
+local some = not r.least and generation == 0
 for i = 1, r.n do
   local p, units = pages[i], r[i].c[1]
   at[i], recorded[i] = p.at, units
   if units < 0 then
     local given = 0
-    for w = 1, p[8] do
+    for w = 1, generation == 0 and p[8] or 0 do
       given = max(given, forget(p, w, p.at, -units))
     end
+    for w = 1, generation == p[3] and p[8] or 0 do
+      given = max(given, give(p, w, p.at, past, -units))
+    end
+    some = some or given > 0
     recorded[i] = 0 - given -- never -0, which is no integer to HINCRBY
   else
     if past ~= 0 and past < p.at then
