@@ -127,3 +127,56 @@ func TestEachCallOfAFamilyTellsItsSize(t *testing.T) {
 		}
 	}
 }
+
+// limitedStore is a lastCharge that keeps limits, too.
+type limitedStore struct {
+	*memstore.Store
+	last quota.Charge
+}
+
+func (s *limitedStore) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
+	s.last = r.Charges[0]
+	return s.Store.Reserve(ctx, r)
+}
+
+// The blocks of a key are a part of its own limit, also of one that was set at run time. Its ring counts for the life
+// of a block longer.
+func TestLeaseOfAFamily(t *testing.T) {
+	b := mustParse(t, `
+revision: 1
+families:
+  client:
+    quota: 1000
+    windows: [{per: 1m}, {per: day}, {per: 10s, algorithm: counter}]
+    keys: {vip: 200, own: {windows: [{per: 30s, quota: 60}]}}
+    lease: {life: 3s, most: 10%}
+  plain: {quota: 1000, windows: [{per: 1m}]}
+`)
+	store := &limitedStore{Store: memstore.New(nil)}
+	l, err := quota.New(b, store, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Admin().SetLimit(t.Context(), quota.KeyLimit{Family: "client", Key: "acme", Quota: 5000, By: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]struct {
+		lease quota.Lease
+		late  time.Duration
+	}{
+		"anybody": {quota.Lease{Life: 3 * time.Second, Most: 100}, 3 * time.Second},
+		"vip":     {quota.Lease{Life: 3 * time.Second, Most: 20}, 3 * time.Second},
+		"own":     {quota.Lease{Life: 3 * time.Second, Most: 6}, 3 * time.Second},
+		"acme":    {quota.Lease{Life: 3 * time.Second, Most: 500}, 3 * time.Second},
+		"plain":   {},
+	} {
+		family := "client"
+		if key == "plain" {
+			family = key
+		}
+		must(t, l, quota.Call{Family: family, Key: key})
+		if c := store.last; c.Lease != want.lease || c.Windows[0].Spec.Late != want.late {
+			t.Errorf("%s: %+v and a ring that is %s late, want %+v and %s", key, c.Lease, c.Windows[0].Spec.Late, want.lease, want.late)
+		}
+	}
+}

@@ -18,13 +18,14 @@ type keyed struct {
 	own    map[string][]window.Limit // of keys with limits of their own, by page key
 	pool   *book.Pool                // has the key of a call that names none; nil for a family, and for a pool without keys
 	family *book.Family              // nil for a pool
-	quotas *sync.Map                 // of a family: the windows of keys by a quota that was set at run time
+	lease  book.Lease
+	quotas *sync.Map // of a family: the windows of keys by a quota that was set at run time
 }
 
 // newKeyed prepares the limits of keys, as a class sees them.
-func newKeyed(c Charge, maxKeys int, own map[string][]book.Window, class book.Class) *keyed {
-	k := &keyed{any: c, own: make(map[string][]window.Limit, len(own))}
-	k.any.MaxKeys = maxKeys
+func newKeyed(c Charge, maxKeys int, own map[string][]book.Window, lease book.Lease, class book.Class) *keyed {
+	k := &keyed{any: c, own: make(map[string][]window.Limit, len(own)), lease: lease}
+	k.any.MaxKeys, k.any.Lease = maxKeys, leaseOf(lease, c.Windows)
 	if c.Pool.Name == "" {
 		k.any.FamilyKeys = maxKeys
 	}
@@ -34,15 +35,20 @@ func newKeyed(c Charge, maxKeys int, own map[string][]book.Window, class book.Cl
 	return k
 }
 
-// charge returns the charge of a key's page. Keys that the book lists cannot be too many,
-// so they have no maximum.
+// charge returns the charge of a key's page.
 func (k *keyed) charge(page string) Charge {
 	c := k.any
 	c.Pool.Key = page
 	if own, listed := k.own[page]; listed {
-		c.Windows, c.MaxKeys = own, 0
+		k.limit(&c, own)
 	}
 	return c
+}
+
+// limit gives a charge the limits of a key of its own. Such keys cannot be too many, so they
+// have no maximum.
+func (k *keyed) limit(c *Charge, windows []window.Limit) {
+	c.Windows, c.MaxKeys, c.Lease = windows, 0, leaseOf(k.lease, windows)
 }
 
 // keyedOf returns the keyed pools among charges, each at the place of its charge; nil if

@@ -208,7 +208,7 @@ func (p *prices) lookupMember(c *Call, windows []window.Limit) (*price, error) {
 	charge := f.charge(pageKey(c.Key))
 	charge.Units = max(c.Units, 1)
 	if windows != nil {
-		charge.Windows, charge.MaxKeys = windows, 0
+		f.limit(&charge, windows)
 	}
 	made := &struct { // one allocation, as there are many keys
 		price

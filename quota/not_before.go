@@ -32,7 +32,7 @@ type refused struct {
 
 const (
 	// familyNotBefore is how long a refusal of a family's member is believed by default.
-	// Nothing gives units back to them.
+	// Only leased blocks give units back to them.
 	familyNotBefore = 500 * time.Millisecond
 	// maxRefused bounds the refusals that are remembered.
 	maxRefused = 4096

@@ -103,7 +103,7 @@ func newPrices(b *Book, places *places) *prices {
 			Pool:     Pool{Upstream: f.Name, Account: DefaultAccount},
 			Windows:  limits(f.Windows, book.Class{}),
 			Revision: b.Revision,
-		}, f.MaxKeys, f.Overrides, book.Class{})
+		}, f.MaxKeys, f.Overrides, f.Lease, book.Class{})
 		p.families[name].family, p.families[name].quotas = f, new(sync.Map)
 	}
 	return p
@@ -119,9 +119,8 @@ func (p *prices) addClass(u *book.Upstream, account, name string, class book.Cla
 			Revision: p.book.Revision,
 			Zone:     zoneOf(windows),
 		}}
-		k.any.Lease = leaseOf(a, k.any.Windows)
-		if a.By != nil {
-			k = newKeyed(k.any, a.MaxKeys, a.Keys, class)
+		if k.any.Lease = leaseOf(a.Lease, k.any.Windows); a.By != nil {
+			k = newKeyed(k.any, a.MaxKeys, a.Keys, a.Lease, class)
 			k.pool = a
 		}
 		if pools[a.Name] = k; account == book.OtherAccounts {
@@ -156,13 +155,13 @@ func limits(windows []book.Window, class book.Class) []window.Limit {
 	return all
 }
 
-// leaseOf returns the lease of a pool with these limits.
-func leaseOf(p *book.Pool, windows []window.Limit) Lease {
+// leaseOf returns the lease of a page with these limits.
+func leaseOf(l book.Lease, windows []window.Limit) Lease {
 	least := int64(window.MaxUnits)
 	for i := range windows {
 		least = min(least, windows[i].Limit)
 	}
-	return Lease{Life: p.Lease.Life, Most: p.Lease.Units(least)}
+	return Lease{Life: l.Life, Most: l.Units(least)}
 }
 
 // zoneOf returns the zone by whose days a pool's spend is counted.

@@ -15,6 +15,7 @@ type Family struct {
 	Windows   []Window
 	MaxKeys   int                 // keys that are counted separately; further ones share one count. NoMaximum if the book has none.
 	Overrides map[string][]Window // limits of single keys
+	Lease     Lease               // set if processes take units of a key in blocks; the rings of all windows count for its life longer
 
 	given *keys.Family // as the book has it
 }
@@ -93,11 +94,14 @@ func (r *reader) family(name string, d *keys.Family) *Family {
 	if !ok || !r.given(&d.Windows) || !r.sound(&d.Quota, &d.Windows) {
 		return f
 	}
+	if f.Lease, ok = r.lease(d.Lease, specs, d.Windows, label, true); !ok {
+		return f
+	}
 	if f.Windows, ok = r.limits(specs, d.Windows, d.Quota, 0, label, &d.Quota); !ok {
 		return f
 	}
 	for _, key := range r.names(&d.Keys) {
-		if w, ok := r.ownLimits(key, d.Keys[key], limited{label, f.Windows, d.Windows, d.Quota, 0, []any{&d.Quota}, nil}); ok {
+		if w, ok := r.ownLimits(key, d.Keys[key], limited{label, f.Windows, d.Windows, d.Quota, 0, []any{&d.Quota}, d.Lease, true}); ok {
 			f.Overrides[key] = w
 		}
 	}
@@ -112,6 +116,7 @@ type limited struct {
 	quota, headroom int64
 	from            []any // where quota and headroom stand
 	lease           *keys.Lease
+	family          bool
 }
 
 func (r *reader) ownLimits(key string, d *keys.Key, of limited) ([]Window, bool) {
@@ -125,7 +130,7 @@ func (r *reader) ownLimits(key string, d *keys.Key, of limited) ([]Window, bool)
 			return nil, false
 		}
 		of.windows = d.Windows
-		if _, ok = r.lease(of.lease, of.specs, d.Windows, label); !ok {
+		if _, ok = r.lease(of.lease, of.specs, d.Windows, label, of.family); !ok {
 			return nil, false
 		}
 	}

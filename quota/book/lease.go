@@ -8,7 +8,7 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// Lease says how processes take units of a pool in blocks. The zero value is that they do
+// Lease says how processes take units of a pool, or of a key of a family, in blocks. The zero value is that they do
 // not.
 type Lease struct {
 	Life        time.Duration // the longest time that a process keeps a block
@@ -27,8 +27,9 @@ const (
 	defaultMost = 5 // percent
 )
 
-// lease makes the lease of a pool, whose rings then count units for its life longer.
-func (r *reader) lease(d *keys.Lease, specs []Window, windows []keys.Window, label string) (l Lease, ok bool) {
+// lease makes the lease of a pool or a family, whose rings then count units for its life longer. A
+// family may have counters, which do not: a block ends with the fixed window of a counter.
+func (r *reader) lease(d *keys.Lease, specs []Window, windows []keys.Window, label string, family bool) (l Lease, ok bool) {
 	if d == nil {
 		return l, true
 	}
@@ -43,9 +44,13 @@ func (r *reader) lease(d *keys.Lease, specs []Window, windows []keys.Window, lab
 	for i := range specs {
 		s := &specs[i].Spec
 		switch {
-		case s.Calendar():
+		case s.Calendar(), s.Estimates() && family:
 		case s.Algorithm != window.Sliding:
-			r.fault(r.place(&windows[i]), "%s has a lease, so window %s must be a ring or count a calendar period; change its algorithm, or remove the lease", label, *s)
+			kinds := "a ring"
+			if family {
+				kinds = "a ring, a counter"
+			}
+			r.fault(r.place(&windows[i]), "%s has a lease, so window %s must be %s or count a calendar period; change its algorithm, or remove the lease", label, *s, kinds)
 			ok = false
 		case s.Late+l.Life > s.Per:
 			r.fault(r.blame(&d.Life, &windows[i].Late), "the life %s of the lease of %s is too long for its window %s", brief(l.Life), label, *s)

@@ -88,7 +88,7 @@ func (r *reader) pool(name string, d *keys.Pool, known []string) *Pool {
 		r.fault(r.place(&d.Headroom), "headroom of %s changes nothing without a quota beside it; give it to the windows that have a quota of their own", label)
 		return nil
 	}
-	lease, ok := r.lease(d.Lease, specs, given, label)
+	lease, ok := r.lease(d.Lease, specs, given, label, false)
 	if !ok {
 		return nil
 	}
@@ -100,7 +100,7 @@ func (r *reader) pool(name string, d *keys.Pool, known []string) *Pool {
 	if !r.keyed(p, d, d.By, d.MaxKeys, label, "by: {body: model}") {
 		return p
 	}
-	of := limited{label, specs, given, quota, headroom, []any{&d.Headroom, &d.Quota}, d.Lease}
+	of := limited{label, specs, given, quota, headroom, []any{&d.Headroom, &d.Quota}, d.Lease, false}
 	for _, key := range r.names(&d.Keys) {
 		if w, ok := r.ownLimits(key, d.Keys[key], of); ok {
 			p.Keys[key] = w

@@ -1,6 +1,7 @@
 package leasestore
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -46,6 +47,11 @@ func lifeOf(at time.Time, charges []quota.Charge) time.Duration {
 				least = min(least, boundary.Sub(now)-max(s.Lag, 0))
 				continue
 			}
+			if s.Estimates() { // it counts in fixed windows, from 1970 on
+				per := window.Instant(s.Per.Microseconds())
+				least = min(least, (per - (now%per+per)%per).Sub(0))
+				continue
+			}
 			late := s.Span() - s.Per - s.Precision
 			if len(charges) == 1 { // else another page may have told the time
 				late += s.Slack(now)
@@ -83,8 +89,8 @@ func (b *block) draw(r *quota.Request, now time.Time) (v quota.Verdict, ok bool)
 // of its block.
 func named(v *quota.Verdict, r *quota.Request, call int64) {
 	whole := v.Nonce
-	if v.Nonce = (quota.Nonce{}); r.ID == "" {
-		v.ID = ""
+	if v.Nonce, v.Generation = (quota.Nonce{}), 0; r.ID == "" || member(r.Charges) {
+		v.ID = r.ID
 		return
 	}
 	var units [maxPools]int64
@@ -100,15 +106,25 @@ func named(v *quota.Verdict, r *quota.Request, call int64) {
 	v.Nonce = storekit.PartNonce(whole, v.ID)
 }
 
-// rest is the part of a block that was not handed out. Settled to nothing, it gives the
-// units back, and counts the calls. It reports false if there is nothing to say.
-func (b *block) rest() (t quota.Token, units bool, ok bool) {
-	for _, left := range b.left {
-		units = units || left > 0
+// rest is what the store is told of the part of a block that was not handed out; nil if there is
+// nothing to say. Settled to nothing, it gives the units back, and counts the calls. A key of a
+// family counts no calls, and its units go back to the instant of their grant.
+func (b *block) rest() *debt {
+	d := &debt{charges: b.line.charges, units: slices.Max(b.left) > 0}
+	if member(d.charges) {
+		if d.back = true; !d.units || b.verdict.Generation == 0 {
+			return nil
+		}
+		d.request = &quota.Request{Charges: slices.Clone(d.charges), At: b.verdict.At, Generation: b.verdict.Generation}
+		d.request.Charges[0].Units = -b.left[0]
+		return d
 	}
 	p := storekit.Part{Of: b.verdict.ID, Name: "rest", Calls: b.calls - 1, Units: b.left}
-	t = b.verdict.Token()
-	t.ID = p.ID()
-	t.Nonce = storekit.PartNonce(b.verdict.Nonce, t.ID)
-	return t, units, units || p.Calls > 0
+	if !d.units && p.Calls <= 0 {
+		return nil
+	}
+	d.token = b.verdict.Token()
+	d.token.ID = p.ID()
+	d.token.Nonce = storekit.PartNonce(b.verdict.Nonce, d.token.ID)
+	return d
 }

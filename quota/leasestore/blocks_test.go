@@ -33,6 +33,23 @@ type watched struct {
 	quota.Store
 	asked atomic.Int64
 	fail  func(context.Context) error // after the store has answered
+	back  atomic.Int64                // records that reach the ledger
+	lose  func() error                // before a record, or after it if it is an outage
+}
+
+func (w *watched) Record(ctx context.Context, r quota.Request) (quota.Units, error) {
+	w.back.Add(1)
+	var lost error
+	if w.lose != nil {
+		if lost = w.lose(); errors.Is(lost, quota.ErrNotAsked) {
+			return nil, lost
+		}
+	}
+	units, err := w.Store.Record(ctx, r)
+	if lost != nil {
+		return nil, lost
+	}
+	return units, err
 }
 
 func (w *watched) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {

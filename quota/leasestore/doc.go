@@ -1,6 +1,7 @@
 // Package leasestore is a decorator for a [quota.Store]. It takes units from the store in
 // blocks and hands them out in the process, so that most calls need no round trip. It
-// does so for pools whose charges have a [quota.Lease], and passes everything else on.
+// does so for pools, and for keys of families, whose charges have a [quota.Lease]. It passes
+// everything else on.
 //
 // # Why no limit is passed
 //
@@ -16,7 +17,9 @@
 //     of this is the rule of a [quota.Hold]: units that count until t must leave by t - per.
 //   - A calendar counts units in the period in which they were taken. A block ends a lag
 //     before the end of the period.
-//   - A log, a counter, a bucket and slots leave no time at all. Their pools have no blocks.
+//   - A counter of a family counts units in the fixed window in which they were taken. A block
+//     ends with that window, so the counter still equals its formula for what was sent.
+//   - A log, a bucket, slots, and a counter of a pool leave no time at all. They have no blocks.
 //
 // The life of a block runs from before its request left, by the wall clock or the monotonic
 // clock, whichever shows more. A wall clock that was set back ends the block. The store's
@@ -47,6 +50,19 @@
 // because they may be on different servers. After a crash, the rest of the block counts as
 // spent, and its calls count as one. So a crash loses units, but never frees any. A request
 // for a block whose answer was lost is asked for again and then released.
+//
+// # Keys of families
+//
+// A hot key has blocks, as a pool has. A key is hot from the second call within half a life on.
+// Any other key costs what it costs without this package: its calls ask the store, and it leaves
+// nothing in the process. The line of a hot key is forgotten after two lives without a call.
+//
+// A family leaves no receipts and no spend, so its blocks leave none. What a block had left goes back
+// to the instant of its grant: see [quota.Request.Generation]. That is asked for once, because a
+// repeat would give back twice. If the answer to that, or to a block, is lost, the units count as
+// spent. A caller that leaves while its block is being taken strands nothing: this process waits
+// for the block and gives it back. Keys that share a page, because the family is full, have no
+// blocks.
 //
 // # Differences from the store itself
 //

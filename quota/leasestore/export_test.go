@@ -39,3 +39,17 @@ func (s *Store) Expire(now time.Time) {
 
 // GiveBack gives back what all blocks have.
 func (s *Store) GiveBack() { s.giveBack(context.Background(), every) }
+
+// returned returns how often units may have come back to the store.
+func (s *Store) returned() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.back
+}
+
+// Lines returns how many lines a store remembers.
+func (s *Store) Lines() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.lines)
+}

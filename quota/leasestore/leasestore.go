@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -27,14 +28,17 @@ type Store struct {
 
 	clock   quota.Clock
 	timeout time.Duration
-	least   int64         // of tests: a block is for at least so many calls, if there is room
-	timers  bool          // end blocks; without them the clock is a simulated one
+	least   int64 // of tests: a block is for at least so many calls, if there is room
+	timers  bool  // end blocks; without them the clock is a simulated one
+	apart   storekit.Apart
 	epoch   atomic.Uint64 // changes when this process has shut a pool
 
 	mu     sync.Mutex
 	closed bool
 	lines  map[lineKey][]*line
 	last   *line                // of the last request, which is mostly the next one's
+	recent []sighting           // of keys of families; by their hash
+	seed   maphash.Seed         // of recent
 	taken  map[quota.Pool]int64 // units of the blocks of a pool
 	blocks map[*block]struct{}  // those that have not ended
 	owed   map[owner][]*debt    // due or under way
@@ -51,7 +55,7 @@ func New(store quota.Store, o *Options) *Store {
 	s := &Store{
 		Whole: storekit.Complete(store), clock: cmp.Or[quota.Clock](o.Clock, quota.SystemClock{}), timeout: cmp.Or(o.Timeout, 5*time.Second),
 		lines: make(map[lineKey][]*line), taken: make(map[quota.Pool]int64), blocks: make(map[*block]struct{}),
-		owed: make(map[owner][]*debt),
+		owed: make(map[owner][]*debt), apart: storekit.NewApart(),
 	}
 	_, s.timers = s.clock.(quota.SystemClock)
 	return s
@@ -81,15 +85,18 @@ func (s *Store) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, er
 // direct asks the store for a request. Before it refuses, this process gives back what its
 // blocks have of the pools. It asks again if any units came back since the first time.
 func (s *Store) direct(ctx context.Context, r *quota.Request) (quota.Verdict, error) {
-	before := s.returned()
+	if !leased(r.Charges) {
+		return s.Whole.Reserve(ctx, *r)
+	}
+	before, busy := s.busy(r.Charges)
 	v, err := s.Whole.Reserve(ctx, *r)
-	if err != nil || !leased(r.Charges) {
+	if _, now := s.busy(r.Charges); err != nil || !busy && !now { // most keys of families have no blocks
 		return v, err
 	}
 	held := s.unspent(v.Pool)
 	if !v.Allowed && !v.Impossible {
 		s.giveBack(ctx, of(r.Charges))
-		if !v.Blocked && s.returned() != before {
+		if since, _ := s.busy(r.Charges); !v.Blocked && since != before {
 			rebased := v.Rebased
 			v, err = s.Whole.Reserve(ctx, *r)
 			v.Rebased, held = v.Rebased || rebased, s.unspent(v.Pool)
@@ -166,6 +173,7 @@ func (s *Store) Close() error {
 		}
 	}
 	s.mu.Unlock()
+	s.apart.Wait()
 	var late error
 	for _, came := range taking {
 		select {
@@ -179,25 +187,31 @@ func (s *Store) Close() error {
 
 // leasable reports whether a request may be served from a block.
 func leasable(r *quota.Request) bool {
-	if r.ID != "" && !r.Fresh || len(r.Charges) == 0 || len(r.Charges) > maxPools {
+	if len(r.Charges) == 0 || len(r.Charges) > maxPools || r.ID != "" && !r.Fresh && !member(r.Charges) {
 		return false
 	}
-	if owner, _ := quota.SplitID(r.ID); owner != "" && len(r.Charges) > maxOwned {
-		return false
+	if len(r.Charges) > maxOwned {
+		if owner, _ := quota.SplitID(r.ID); owner != "" {
+			return false
+		}
 	}
 	for i := range r.Charges {
 		c := &r.Charges[i]
-		if c.Lease.Life <= 0 || c.Units <= 0 || c.Pool.Name == "" {
+		if c.Lease.Life <= 0 || c.Units <= 0 {
 			return false
 		}
 		for j := range c.Windows {
-			if s := &c.Windows[j].Spec; !s.Calendar() && !s.Ring() {
+			if s := &c.Windows[j].Spec; !s.Calendar() && !s.Ring() && !(s.Estimates() && member(r.Charges)) {
 				return false
 			}
 		}
 	}
 	return true
 }
+
+// member reports whether charges are of a family's member. It takes no receipts, and leaves no
+// spend.
+func member(charges []quota.Charge) bool { return charges[0].Pool.Name == "" }
 
 // maxPools is how many pools a call served from a block may charge, and maxOwned one with an
 // owner. Their units must fit into an id.

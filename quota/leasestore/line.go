@@ -5,11 +5,13 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
+	"hash/maphash"
 	"slices"
 	"time"
 
 	"github.com/headroom-quota/headroom/internal/deadline"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/storekit"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -61,8 +63,8 @@ func (l *line) matches(r *quota.Request) bool {
 	return true
 }
 
-// lineOf returns the line of a request. The caller holds s.mu.
-func (s *Store) lineOf(r *quota.Request) *line {
+// lineOf returns the line of a request; nil for a key of a family that is not hot. The caller holds s.mu.
+func (s *Store) lineOf(r *quota.Request, now time.Time) *line {
 	if s.last.matches(r) {
 		return s.last
 	}
@@ -73,8 +75,11 @@ func (s *Store) lineOf(r *quota.Request) *line {
 			return l
 		}
 	}
+	if member(r.Charges) && !s.hot(&r.Charges[0], now) {
+		return nil
+	}
 	if len(s.lines) >= maxLines {
-		s.forgetLines()
+		s.forgetLines((*line).idle)
 	}
 	l := &line{key: key, charges: slices.Clone(r.Charges)}
 	for i := range l.charges {
@@ -84,15 +89,51 @@ func (s *Store) lineOf(r *quota.Request) *line {
 		s.lines[key] = slices.DeleteFunc(all, (*line).idle)
 	}
 	s.lines[key] = append(s.lines[key], l)
-	s.last = l
+	if s.last = l; member(r.Charges) && s.timers {
+		s.forgetQuiet(l, 2*r.Charges[0].Lease.Life)
+	}
 	return l
+}
+
+// sighting is when a key of a family was last asked for.
+type sighting struct {
+	hash uint64
+	at   window.Instant
+}
+
+// hot reports whether a key of a family was asked for within half a life before. Only a hot key has
+// a line. A key that is used now and then has nothing but a place that it shares with others. The
+// caller holds s.mu.
+func (s *Store) hot(c *quota.Charge, now time.Time) bool {
+	if s.recent == nil {
+		s.recent, s.seed = make([]sighting, 4096), maphash.MakeSeed()
+	}
+	seen := sighting{maphash.Comparable(s.seed, c.Pool), window.At(now)}
+	place := &s.recent[seen.hash%uint64(len(s.recent))]
+	before := *place
+	*place = seen
+	since := seen.at.Sub(before.at)
+	return s.least > 0 || before.hash == seen.hash && since >= 0 && since < c.Lease.Life/2
+}
+
+// forgetQuiet forgets the line of a key of a family after so long without a call.
+func (s *Store) forgetQuiet(l *line, after time.Duration) {
+	time.AfterFunc(after, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if l.idle() && s.clock.Now().Sub(l.seen) >= after {
+			s.forgetLines(func(o *line) bool { return o == l })
+		} else {
+			s.forgetQuiet(l, after)
+		}
+	})
 }
 
 func (l *line) idle() bool { return l.block == nil && l.taking == nil }
 
-func (s *Store) forgetLines() {
+func (s *Store) forgetLines(those func(*line) bool) {
 	for key, all := range s.lines {
-		if all = slices.DeleteFunc(all, (*line).idle); len(all) == 0 {
+		if all = slices.DeleteFunc(all, those); len(all) == 0 {
 			delete(s.lines, key)
 		} else {
 			s.lines[key] = all
@@ -107,7 +148,11 @@ func (s *Store) lease(ctx context.Context, r *quota.Request) (quota.Verdict, err
 	now := s.clock.Now()
 	for {
 		s.mu.Lock()
-		l := s.lineOf(r)
+		l := s.lineOf(r, now)
+		if l == nil {
+			s.mu.Unlock()
+			return s.direct(ctx, r)
+		}
 		if b := l.block; b != nil {
 			if b.lives(now) {
 				if v, ok := b.draw(r, now); ok {
@@ -176,7 +221,7 @@ func (l *line) learn(v *quota.Verdict, err error) {
 	switch {
 	case err != nil:
 		l.want = 1
-	case v.Allowed:
+	case v.Allowed && !v.Overflow: // else others share what is left, and would wait for a block
 		l.room = v.Remaining
 	default:
 		l.room = 0
@@ -192,13 +237,13 @@ func (s *Store) take(ctx context.Context, l *line, r *quota.Request, calls int64
 	for i := range request.Charges {
 		request.Charges[i].Units = calls * r.Charges[i].Units
 	}
-	v, err = s.Whole.Reserve(ctx, request)
+	v, err = s.reserve(ctx, l, request)
 	now := s.clock.Now()
 	if err != nil || !v.Allowed {
 		if err != nil {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			if l.learn(&v, err); !refused(err) && !left(ctx, err) {
+			if l.learn(&v, err); !refused(err) && !left(ctx, err) && !member(l.charges) {
 				s.owe(&debt{charges: request.Charges, request: &request})
 			}
 			return quota.Verdict{}, err
@@ -226,6 +271,25 @@ func (s *Store) take(ctx context.Context, l *line, r *quota.Request, calls int64
 	s.mu.Unlock()
 	named(&v, r, 1)
 	return v, nil
+}
+
+// reserve asks the store for a block. If the caller leaves, the store gives back what it grants
+// later. For a key of a family, which has no receipt, this process does.
+func (s *Store) reserve(ctx context.Context, l *line, r quota.Request) (quota.Verdict, error) {
+	if !member(r.Charges) {
+		return s.Whole.Reserve(ctx, r)
+	}
+	return storekit.Run(ctx, s.apart, func() (quota.Verdict, error) {
+		within, cancel := context.WithTimeout(context.Background(), s.timeout)
+		defer cancel()
+		return s.Whole.Reserve(storekit.Within(within, ctx), r)
+	}, func(v quota.Verdict) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if v.Allowed {
+			s.owe((&block{line: l, verdict: v, left: []int64{r.Charges[0].Units}}).rest())
+		}
+	})
 }
 
 // left reports whether an error says that the caller has left. The store still takes the block, and
@@ -279,9 +343,7 @@ func (s *Store) end(b *block, now time.Time) {
 	life := b.line.charges[0].Lease.Life
 	rate := float64(b.calls) * float64(life) / float64(max(now.Sub(b.sent), time.Microsecond))
 	b.line.want = max(int64(min(rate, growth*float64(b.calls))), 1)
-	if t, units, ok := b.rest(); ok {
-		s.owe(&debt{charges: b.line.charges, token: t, units: units})
-	}
+	s.owe(b.rest())
 }
 
 // sweep ends the blocks whose life is over. A simulated clock has no timers that do it. The
@@ -301,6 +363,9 @@ func (s *Store) sweep(now time.Time) {
 func (s *Store) unspent(pool quota.Pool) (units int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.taken[pool] == 0 {
+		return 0
+	}
 	for b := range s.blocks {
 		for i := range b.left {
 			if b.line.charges[i].Pool == pool {

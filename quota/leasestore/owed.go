@@ -16,6 +16,7 @@ type debt struct {
 	token   quota.Token    // of the rest of a block
 	units   bool           // the rest has units
 	request *quota.Request // of a block whose answer was lost; its token is not known
+	back    bool           // the request records what a key of a family had left
 
 	told  chan struct{} // closed when the store was told, with or without an answer
 	err   error         // of the last time
@@ -23,13 +24,15 @@ type debt struct {
 	again time.Time     // the next time
 }
 
-// owner is whose debts wait for each other. Accounts may be on different servers, so one
-// that does not answer delays no other.
-type owner struct{ upstream, account string }
+// owner is whose debts wait for each other. Accounts may be on different servers, and so may
+// keys of a family: one that does not answer delays no other.
+type owner struct{ upstream, account, key string }
 
-func (d *debt) owner() owner {
-	p := &d.charges[0].Pool
-	return owner{p.Upstream, p.Account}
+func ownerOf(p *quota.Pool) owner {
+	if p.Name == "" {
+		return owner{p.Upstream, p.Account, p.Key}
+	}
+	return owner{p.Upstream, p.Account, ""}
 }
 
 // maxFailed bounds the debts that are tried again. Any other counts as spent.
@@ -43,8 +46,11 @@ const firstRetry = 100 * time.Millisecond
 // none. The caller holds s.mu.
 func (s *Store) owe(all ...*debt) {
 	for _, d := range all {
+		if d == nil {
+			continue
+		}
 		d.told = make(chan struct{})
-		of := d.owner()
+		of := ownerOf(&d.charges[0].Pool)
 		s.owed[of] = append(s.owed[of], d)
 		if len(s.owed[of]) == 1 {
 			go s.pay(of)
@@ -62,7 +68,8 @@ func (s *Store) pay(of owner) {
 		err := s.settle(d)
 		s.mu.Lock()
 		s.owed[of] = s.owed[of][1:]
-		if err != nil && !(refused(err) && !errors.Is(err, quota.ErrNotAsked)) {
+		// A key of a family leaves no receipt: to try again could give its units back twice.
+		if err != nil && (errors.Is(err, quota.ErrNotAsked) || !refused(err) && !d.back) {
 			s.fail(d, err)
 		}
 		if d.units || d.request != nil {
@@ -103,11 +110,17 @@ func (s *Store) retry(now time.Time) {
 	s.owe(due...)
 }
 
-// returned returns how often units may have come back to the store.
-func (s *Store) returned() int64 {
+// busy returns how often units may have come back to the store, and whether this process has or
+// owes units of charges, as far as it knows.
+func (s *Store) busy(charges []quota.Charge) (returned int64, busy bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.back
+	busy = len(s.failed) > 0 || !member(charges)
+	for i := range charges {
+		p := &charges[i].Pool
+		busy = busy || s.taken[*p] > 0 || len(s.owed[ownerOf(p)]) > 0
+	}
+	return s.back, busy
 }
 
 // refused reports whether the store has certainly done nothing, and never will.
@@ -120,6 +133,10 @@ func refused(err error) bool {
 func (s *Store) settle(d *debt) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
 	defer cancel()
+	if d.back {
+		_, err := s.Whole.Record(ctx, *d.request)
+		return err
+	}
 	if d.request != nil {
 		again := *d.request
 		again.Fresh = false

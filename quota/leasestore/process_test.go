@@ -18,13 +18,21 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-func TestMain(m *testing.M) { childtest.Main(m, map[string]childtest.Task{"spend": spendAll}) }
+func TestMain(m *testing.M) {
+	childtest.Main(m, map[string]childtest.Task{"pool": spendAll(pool), "key": spendAll(key)})
+}
 
-// all is a charge of a pool that processes use up together.
-func all() quota.Charge {
+// Processes use one of these up together.
+var (
+	pool = quota.Pool{Upstream: "api", Account: quota.DefaultAccount, Name: "units"}
+	key  = quota.Pool{Upstream: "client", Account: quota.DefaultAccount, Key: "hot"}
+)
+
+// all is a charge of what processes use up together.
+func all(p quota.Pool) quota.Charge {
 	const life = 500 * time.Millisecond
 	return quota.Charge{
-		Pool: quota.Pool{Upstream: "api", Account: quota.DefaultAccount, Name: "units"}, Units: 1, Revision: 1,
+		Pool: p, Units: 1, Revision: 1,
 		Windows: []window.Limit{
 			limit(allUnits, window.Spec{Per: time.Hour, Late: life}), limit(allUnits, window.Spec{Period: window.Month}),
 		},
@@ -36,7 +44,11 @@ const allUnits = 20_000
 
 // spendAll is a process. It spends until so many calls in a row were refused that all blocks of
 // others have ended meanwhile, and writes a byte for each grant, which outlives kill -9.
-func spendAll(dir string, begin func() bool, _ io.Writer) error {
+func spendAll(p quota.Pool) childtest.Task {
+	return func(dir string, begin func() bool, _ io.Writer) error { return spend(p, dir, begin) }
+}
+
+func spend(p quota.Pool, dir string, begin func() bool) error {
 	address, err := os.ReadFile(filepath.Join(dir, "address"))
 	if err != nil {
 		return err
@@ -51,7 +63,7 @@ func spendAll(dir string, begin func() bool, _ io.Writer) error {
 		return err
 	}
 	begin()
-	charge := all()
+	charge := all(p)
 	const pause = 5 * time.Millisecond
 	for n, refused := 0, time.Duration(0); refused*pause < 2*charge.Lease.Life; n++ {
 		v, err := store.Reserve(context.Background(), quota.Request{ID: fmt.Sprint(os.Getpid(), "-", n), Fresh: true, Charges: []quota.Charge{charge}})
@@ -74,6 +86,12 @@ func spendAll(dir string, begin func() bool, _ io.Writer) error {
 // Processes use a limit up together. One of them is killed. What the others were granted,
 // with what it was granted and its last block, is the limit.
 func TestKilledProcess(t *testing.T) {
+	for task, p := range map[string]quota.Pool{"pool": pool, "key": key} {
+		t.Run(task, func(t *testing.T) { killOne(t, task, p) })
+	}
+}
+
+func killOne(t *testing.T, task string, p quota.Pool) {
 	server, err := redistest.Start(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +115,7 @@ func TestKilledProcess(t *testing.T) {
 	}
 	var children []*childtest.Child
 	for range 4 {
-		children = append(children, childtest.Start(t, "spend", dir))
+		children = append(children, childtest.Start(t, task, dir))
 	}
 	for _, c := range children {
 		c.Begin()
@@ -116,7 +134,7 @@ func TestKilledProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = ledger.Close() })
-	charge := all()
+	charge := all(p)
 	pages, err := ledger.Look(t.Context(), []quota.Charge{charge})
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package open_test
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"sync"
@@ -79,6 +80,80 @@ upstreams:
 		if err != nil || len(spent) != 1 || spent[0].Units != 2*2*calls || spent[0].Calls != 2*calls || spent[0].Labels.Job != "daily" {
 			t.Errorf("spend is %+v (%v), want %d units of %d calls", spent, err, 2*2*calls, 2*calls)
 		}
+	})
+}
+
+// Two programs serve a hot key from blocks. Both obey a limit that is set meanwhile, also while they have blocks, and
+// what is left goes back at the end.
+func TestLeasedFamily(t *testing.T) {
+	b, err := book.Parse("costs.yaml", []byte(`
+revision: 1
+families: {client: {quota: 1000000, windows: [{per: 1h}, {per: 1m, algorithm: counter}], lease: {}}}
+`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := options(t, t.TempDir())
+	o.Book = b
+	address := "sqlite:" + filepath.Join(t.TempDir(), "ledger.db")
+	acme := quota.Call{Family: "client", Key: "acme"}
+	const calls = 300
+	with(t, address, o, func(one *open.Opened) {
+		with(t, address, o, func(two *open.Opened) {
+			both := []*quota.Ledger{one.Ledger, two.Ledger}
+			granted := int64(0)
+			take := func(n int) {
+				t.Helper()
+				for range n {
+					for _, l := range both {
+						if _, err := l.Reserve(t.Context(), acme); err != nil {
+							t.Fatal(err)
+						}
+						granted++
+					}
+				}
+			}
+			set := func(n int64) {
+				t.Helper()
+				if _, err := one.Ledger.Admin().SetLimit(t.Context(), quota.KeyLimit{Family: "client", Key: "acme", Quota: n, By: "test"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			take(calls)
+			set(granted)
+			for i, l := range both { // the one that has set it at once
+				for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+					_, err := l.Reserve(t.Context(), acme)
+					if errors.Is(err, quota.ErrRefused) {
+						break
+					}
+					if granted++; err != nil || i == 0 || time.Now().After(deadline) {
+						t.Fatalf("program %d: %v, want a refusal by the lower limit", i, err)
+					}
+				}
+			}
+			set(1_000_000)
+			for _, l := range both { // refusals are believed for a while, and changes are read beside calls
+				for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+					if _, err = l.Reserve(t.Context(), acme); err == nil {
+						granted++
+						break
+					} else if time.Now().After(deadline) {
+						t.Fatal(err)
+					}
+				}
+			}
+			take(calls)
+			if err := errors.Join(one.Close(), two.Close()); err != nil {
+				t.Error(err)
+			}
+			with(t, address, o, func(last *open.Opened) {
+				r, err := last.Ledger.Reserve(t.Context(), acme)
+				if err != nil || r.Used != granted+1 {
+					t.Errorf("%+v %v, want %d units to be used", r, err, granted+1)
+				}
+			})
+		})
 	})
 }
 

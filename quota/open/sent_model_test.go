@@ -43,7 +43,7 @@ const (
 	sentLog    = 5 // the log among sentWindows; those behind it have windows that the others have not
 	sentQuota  = 40
 	sentTokens = 10
-	sentClient = 5
+	sentClient = 40 // so that its keys have blocks
 	sentHour   = 100
 	sentLate   = 3 * time.Second
 )
@@ -193,10 +193,7 @@ func (m *sentModel) pool(name string) quota.Pool {
 }
 
 func (m *sentModel) costs(rt *rapid.T) *quota.Book {
-	learn, late := "", ""
-	if m.late > 0 {
-		late = fmt.Sprint(", late: ", m.late)
-	}
+	learn := ""
 	if m.learns {
 		learn = "limit: learn, metric: api/units, "
 	}
@@ -211,8 +208,8 @@ upstreams:
     methods:
       ask: {charge: {units: 1, tokens: 1}}
 families:
-  client: {quota: %d, windows: [{per: 1m%s}], max_keys: 100000}
-`, m.revision, sentQuota, learn, m.windows[m.book], sentTokens, m.windows[m.book], sentClient, late), nil)
+  client: {quota: %d, max_keys: 100000, %s}
+`, m.revision, sentQuota, learn, m.windows[m.book], sentTokens, m.windows[m.book], sentClient, m.windows[m.book]), nil)
 	if err != nil {
 		rt.Fatal(err)
 	}
@@ -468,11 +465,13 @@ func (m *sentModel) sendLate(rt *rapid.T) {
 	}
 	from := m.now()
 	var h *quota.Hold
+	kind := "units"
 	if rapid.Bool().Draw(rt, "holds") {
 		h = m.holds(rt, a, rapid.IntRange(5, 40).Draw(rt, "calls"))
 	} else {
+		kind = rapid.SampledFrom([]string{"units", "client x"}).Draw(rt, "kind")
 		for range 3 { // of its rate, it takes blocks
-			m.calls(rt, a, nil, "units", rapid.IntRange(2, 6).Draw(rt, "calls"))
+			m.calls(rt, a, nil, kind, rapid.IntRange(2, 6).Draw(rt, "calls"))
 			m.advance(rt, 10*time.Millisecond)
 		}
 	}
@@ -480,7 +479,7 @@ func (m *sentModel) sendLate(rt *rapid.T) {
 	if rapid.Bool().Draw(rt, "revises") {
 		m.revises(rt, b, m.anyBook(rt))
 	}
-	m.fills(rt, b, "units")
+	m.fills(rt, b, kind)
 	wait := late.life - m.little(rt)
 	if rapid.IntRange(0, 2).Draw(rt, "too late") == 0 {
 		wait = late.life + late.life*9/10
@@ -488,14 +487,14 @@ func (m *sentModel) sendLate(rt *rapid.T) {
 	if last := from.Add(wait); last.After(m.now()) {
 		m.advance(rt, last.Sub(m.now()))
 	}
-	m.calls(rt, a, h, "units", 40)
+	m.calls(rt, a, h, kind, 40)
 	for range 3 { // as soon as it may
-		c, _ := m.call("units", 1)
+		c, _ := m.call(kind, 1)
 		var refused *quota.RefusedError
 		if _, err := b.Check(rt.Context(), c); errors.As(err, &refused) {
 			m.advance(rt, min(refused.RetryAfter, 2*time.Minute))
 		}
-		m.fills(rt, b, "units")
+		m.fills(rt, b, kind)
 	}
 }
 

@@ -239,7 +239,7 @@ type Rate struct {
 	Obey bool  `yaml:"obey" doc:"Wait each time as long as a refusal asks for. Otherwise such waits are tested before they are believed, because some upstreams name a time that is not true."`
 }
 
-// Lease says how processes take units of a pool in blocks.
+// Lease says how processes take units of a pool, or of a key of a family, in blocks.
 type Lease struct {
 	Life time.Duration `yaml:"life" range:"100ms..1m" assumed:"2s" example:"2s" doc:"The longest time that a process keeps a block. A block or a correction by another process is known after at most this time. The units of a ring count this much longer, rounded up to the precision, because calls leave later than their units were counted."`
 	Most Share         `yaml:"most" is:"percent" range:"1..units" assumed:"5%" example:"5%|10000" doc:"The most units that the blocks of one process may have, or a percentage of the smallest limit. Blocks follow the rate of the calls, and shrink as the limit comes near."`
@@ -315,6 +315,7 @@ type Family struct {
 	Windows []Window        `yaml:"windows" size:"1..windows" noun:"window" without:"headroom|in_flight|ttl" as:"familyWindow" required:"give it at least one, such as {per: 1m, quota: 60}" doc:"The limits over time. All of them hold."`
 	MaxKeys Most            `yaml:"max_keys" range:"1..10000000" is:"none" default:"100000" example:"50000" doc:"The number of keys that are counted separately. Further keys share one count. 'none' is for keys that are bounded elsewhere: each takes memory for a window after its last call."`
 	Keys    map[string]*Key `yaml:"keys" names:"long" noun:"key" short:"quota" doc:"Keys with limits of their own."`
+	Lease   *Lease          `yaml:"lease" doc:"For keys with very many calls. A process takes units of such a key in blocks, as of a pool with 'lease'. Other keys cost what they cost without it."`
 }
 
 // Key has the limits of one key.
