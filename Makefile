@@ -40,7 +40,7 @@ ALONE := $(ALONE)|/^(book_revisions|default_precision|record.*|spend|names|famil
 ALONE := $(ALONE)|^Test(KilledProcess|UpstreamIsNeverOver|OneBudgetOf|TheDeadHold|KilledServer|KilledClients|ServerKeeps|ServerEnds)
 ALONE := $(ALONE)|^Test(ProcessesTakeTurns|ProcessesLearnALimit|ALineFits|FlowsThatWait)
 
-.PHONY: help demo test test-main test-others test-clients test-race fresh test-browser test-openapi attacks soak chaos acceptance lint fuzz bench bench-redis bench-members bench-sqlite bench-postgres bench-catalog bench-serve bench-proxy bench-lease bench-fair bench-learn bench-grow mutants api release release-test ways lines cover
+.PHONY: help demo test test-main test-others test-clients test-race fresh test-browser test-openapi attacks soak chaos acceptance lint fuzz bench bench-redis bench-members bench-sqlite bench-postgres bench-catalog bench-serve bench-proxy bench-lease bench-fair bench-learn bench-hot bench-grow mutants api release release-test ways lines cover
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -153,6 +153,10 @@ bench-fair: ## measure how eight processes share a pool that has too little; tak
 
 bench-learn: ## compare senders that do not know the limit, on a simulated clock; ARGS=-all runs all 750 cases
 	cd bench && go run ./learn $(ARGS)
+
+bench-hot: ## compare leased blocks of one hot key among 100,000 with the plain store; about 6 minutes
+	.ci/need redis-server postgresql
+	cd bench && go run ./grow -hot 100000 -each 1s
 
 bench-grow: ## measure how cost grows with pools, windows and callers; writes bench/grow and bench/README.md
 	.ci/need redis-server postgresql

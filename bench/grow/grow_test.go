@@ -56,6 +56,19 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// TestHot keeps the measurement of a hot key running. All that was granted or is stranded is below the limit.
+func TestHot(t *testing.T) {
+	l, err := openers["SQLite"](t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.end()
+	p := &plan{rounds: 1, each: 100 * time.Millisecond}
+	if _, err := p.hotKey(t.Context(), "SQLite", l, 100); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestCopies shows that a store takes copied pools and clients for those that it has made.
 func TestCopies(t *testing.T) {
 	for _, store := range []string{"SQLite", "Redis"} {

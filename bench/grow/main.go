@@ -32,9 +32,16 @@ func main() {
 	flag.StringVar(&p.dir, "dir", "", "where SQLite's files go, which should not be in memory; the default is the directory for temporary files")
 	out := flag.String("out", "grow", "the directory of figures.csv and plot.svg, below the README.md")
 	draw := flag.Bool("draw", false, "measure nothing; make the picture and the tables from figures.csv")
+	hot := flag.Int("hot", 0, "measure leased blocks of one hot key among so many, and nothing else")
 	flag.Parse()
 	p.stores, p.series = strings.Split(*stores, ","), strings.Split(*series, ",")
-	if err := run(context.Background(), &p, *out, *draw); err != nil {
+	err := error(nil)
+	if *hot > 0 {
+		err = p.hot(context.Background(), *hot)
+	} else {
+		err = run(context.Background(), &p, *out, *draw)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench-grow:", err)
 		os.Exit(1)
 	}
