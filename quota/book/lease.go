@@ -53,7 +53,7 @@ func (r *reader) lease(d *keys.Lease, specs []Window, windows []keys.Window, lab
 			r.fault(r.place(&windows[i]), "%s has a lease, so window %s must be %s or count a calendar period; change its algorithm, or remove the lease", label, *s, kinds)
 			ok = false
 		case s.Late+l.Life > s.Per:
-			r.fault(r.blame(&d.Life, &windows[i].Late), "the life %s of the lease of %s is too long for its window %s", brief(l.Life), label, *s)
+			r.fault(r.blame(&d.Life, &windows[i].Late, d), "the life %s of the lease of %s is too long for its window %s", brief(l.Life), label, *s)
 			ok = false
 		default:
 			s.Late += l.Life
