@@ -574,7 +574,7 @@ func (m *sentModel) swing(rt *rapid.T) {
 	if !m.send(rt, p, nil, "units", 1, 0) || !m.send(rt, p, nil, kind, 1, 0) {
 		return // a page that has not seen the time before cannot know
 	}
-	m.clock.off.Store(int64(-time.Hour - 2*time.Minute - time.Duration(rapid.IntRange(0, 7200).Draw(rt, "back"))*time.Second))
+	m.clock.off.Store(int64(-3*time.Hour - 3*time.Minute - time.Duration(rapid.IntRange(0, 7200).Draw(rt, "back"))*time.Second))
 	for _, kind := range []string{"units", kind} {
 		m.fills(rt, m.process(rt), kind)
 		m.advance(rt, m.short(rt))
