@@ -271,7 +271,7 @@ func newServer(a *session.Session, s *settings.Settings, src web.Sources, measur
 		typed = ""
 	}
 	server, err := web.New(src, &web.Options{
-		Clock: a.Clock, Log: a.Log, Metrics: measured, Tracer: a.Traces, MaxAge: s.MaxAge, Folders: s.Folders(), Typed: typed,
+		Clock: a.Clock, Log: a.Log, Metrics: measured, Traces: a.Traces, MaxAge: s.MaxAge, Folders: s.Folders(), Typed: typed,
 		TrustedProxies: proxies, AnyHost: public && len(s.Hosts) == 0 && len(proxies) == 0, Hosts: s.Hosts,
 		XRateLimit: s.XRateLimit, Delay: s.ClientDelay, Refused: refused, Budgets: budgets, Connections: b.web,
 	})

@@ -155,7 +155,7 @@ func (s *Server) decide(ctx context.Context, by *access.Token, call *quota.Call,
 			defer done()
 		}
 	}
-	ended := s.o.Tracer.Reserve(ctx)
+	ended := s.o.Traces.Reserve(ctx)
 	granted, err := s.take(ctx, by, call, wait)
 	ended(granted, err)
 	s.o.Refused.Add(by.Name(), err)

@@ -7,7 +7,6 @@ package web
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -20,6 +19,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/access"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/metrics"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/refusals"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/traces"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/guard"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/kept"
@@ -52,8 +52,8 @@ type Options struct {
 	// Metrics serve /metrics; nil makes new ones. They should be the observer of the
 	// ledger too, so that they count its decisions.
 	Metrics *metrics.Metrics
-	// Tracer traces requests and reservations; nil traces nothing.
-	Tracer Tracer
+	// Traces has spans of requests and reservations; nil has none.
+	Traces *traces.Traces
 
 	// Refused counts the calls of /v1/reserve and Envoy that the ledger refused; nil counts
 	// nothing.
@@ -136,7 +136,7 @@ func New(src Sources, o *Options) (*Server, error) {
 		return nil, errors.New("a server needs a ledger, a catalog and a runner")
 	}
 	s := newServer(o)
-	s.o.Tracer, s.o.MaxAge, s.o.Share = cmp.Or[Tracer](s.o.Tracer, untraced{}), cmp.Or(s.o.MaxAge, DefaultMaxAge), cmp.Or(s.o.Share, time.Second)
+	s.o.MaxAge, s.o.Share = cmp.Or(s.o.MaxAge, DefaultMaxAge), cmp.Or(s.o.Share, time.Second)
 	most := cmp.Or(s.o.Connections, DefaultConnections)
 	s.crowd = guard.NewCrowd(most, cmp.Or(s.o.ConnectionsPerClient, max(most/4, 1)), s.trusts, s.door.Closed)
 	s.reserving = places.New[waiting](mostReserving)
@@ -149,7 +149,7 @@ func New(src Sources, o *Options) (*Server, error) {
 		return nil, err
 	}
 	mux := s.mux()
-	s.handler = s.o.Tracer.Requests(s.guarded(s.fallback(mux, true)), func(r *http.Request) string {
+	s.handler = s.o.Traces.Requests(s.guarded(s.fallback(mux, true)), func(r *http.Request) string {
 		_, pattern := mux.Handler(r)
 		return pattern
 	})
@@ -197,21 +197,3 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.S
 
 // current returns the sources. A request calls it once, so that it sees one state.
 func (s *Server) current() *Sources { return s.sources.Load() }
-
-// Tracer traces requests and reservations.
-type Tracer interface {
-	// Requests returns a handler that traces requests to next. The function route returns
-	// the pattern of a request, such as "GET /livez", or "".
-	Requests(next http.Handler, route func(*http.Request) string) http.Handler
-	// Reserve starts tracing a reservation, with the context of its request. The server
-	// calls the function it returns with the result.
-	Reserve(ctx context.Context) func(*quota.Reservation, error)
-}
-
-type untraced struct{}
-
-func (untraced) Requests(next http.Handler, _ func(*http.Request) string) http.Handler { return next }
-
-func (untraced) Reserve(context.Context) func(*quota.Reservation, error) {
-	return func(*quota.Reservation, error) {}
-}
