@@ -202,6 +202,18 @@ type Closers []func() error
 // Add adds one to be closed before all others.
 func (c *Closers) Add(f func() error) { *c = append(*c, f) }
 
+// Go runs f beside the caller, until f is to be closed. Its context ends then, and all others stay open
+// until f has returned.
+func (c *Closers) Go(ctx context.Context, f func(context.Context)) {
+	ctx, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		f(ctx)
+	}()
+	c.Add(func() error { stop(); <-ended; return nil })
+}
+
 // Close closes all, and joins their errors.
 func (c *Closers) Close() error {
 	var all error

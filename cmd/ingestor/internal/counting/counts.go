@@ -208,13 +208,7 @@ func WatchCounts(ctx context.Context, a *session.Session, s *settings.Settings, 
 	if w == nil || err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		w.run(ctx)
-	}()
-	done.Add(func() error { stop(); <-ended; return nil })
+	done.Go(ctx, w.run)
 	return nil
 }
 

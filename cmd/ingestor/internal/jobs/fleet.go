@@ -111,10 +111,7 @@ func openDaemon(ctx context.Context, a *session.Session, s *settings.Settings, d
 			a.Log.Warn(why+"; trying again every few seconds", "error", err)
 			told = a.Now()
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(3 * time.Second):
-		}
+		_ = (quota.SystemClock{}).Sleep(ctx, 3*time.Second) // it fails when the context ends
 	}
 }
 
@@ -133,9 +130,8 @@ func verifyLater(ctx context.Context, a *session.Session, w *works, cancel conte
 		if other || err == nil || errors.Is(err, quota.ErrOutage) && !errors.Is(err, session.ErrUnverified) {
 			return
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(verifying):
+		if (quota.SystemClock{}).Sleep(ctx, verifying) != nil {
+			return
 		}
 	}
 }

@@ -232,7 +232,7 @@ func runDaemon(ctx context.Context, a *session.Session, s *settings.Settings, jo
 	if opened.fleet == nil {
 		d = ingest.NewDaemon(opened.runner, jobs, ended)
 	}
-	defer hangups.Reload(ctx, a, s, false, func(ctx context.Context, next *settings.Settings) error {
+	hangups.Reload(ctx, a, s, false, done, func(ctx context.Context, next *settings.Settings) error {
 		if err := next.Priced(next.List()); err != nil {
 			return err
 		}
@@ -249,19 +249,16 @@ func runDaemon(ctx context.Context, a *session.Session, s *settings.Settings, jo
 			a.Log.Warn("what is next cannot be told", "error", err)
 		}
 		return nil
-	})()
+	})
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var side sync.WaitGroup
-	side.Go(func() { watcher(a, false, works.Load).Run(ctx) })
+	done.Go(ctx, watcher(a, false, works.Load).Run)
 	if opened.fleet == nil { // the daemons of a fleet have a table
-		side.Go(func() {
+		done.Go(ctx, func(ctx context.Context) {
 			verdict.NewHeart(opened.catalog, opened.ledger, &verdict.Options{Clock: opened.clock}).Run(ctx, a.Log)
 		})
-	}
-	defer func() { cancel(nil); side.Wait() }()
-	if opened.fleet != nil {
-		go verifyLater(ctx, a, opened, cancel)
+	} else {
+		done.Go(ctx, func(ctx context.Context) { verifyLater(ctx, a, opened, cancel) })
 	}
 	if err := d.Run(ctx); err != nil {
 		return err

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -91,21 +90,20 @@ func runProxy(a *session.Session, cmd *cobra.Command, keep *recording) error {
 		a.Observer = measured
 		return nil
 	}
-	return a.WithMeter(cmd, console.ExitDone, ready, func(ctx context.Context, s *settings.Settings, l *quota.Ledger, _ *console.Closers) error {
-		return serveProxy(ctx, a, s, l, measured, hangups, keep)
+	return a.WithMeter(cmd, console.ExitDone, ready, func(ctx context.Context, s *settings.Settings, l *quota.Ledger, done *console.Closers) error {
+		return serveProxy(ctx, a, s, l, measured, hangups, keep, done)
 	})
 }
 
-func serveProxy(ctx context.Context, a *session.Session, s *settings.Settings, l *quota.Ledger, measured *metrics.Metrics, hangups session.Hangups, keep *recording) (err error) {
+func serveProxy(ctx context.Context, a *session.Session, s *settings.Settings, l *quota.Ledger, measured *metrics.Metrics, hangups session.Hangups, keep *recording, done *console.Closers) (err error) {
 	kept, err := keep.open(a, s)
 	if err != nil {
 		return err
 	}
 	if kept != nil {
-		defer func() { err = errors.Join(err, kept.Close()) }()
+		done.Add(kept.Close)
 	}
-	refused, stop := keepRefusals(ctx, a, savedIn(a, s))
-	defer stop()
+	refused := keepRefusals(ctx, a, savedIn(a, s), done)
 	h, err := newProxy(a, s, l, measured, refused, nil, boundsOf(a, s, false), kept)
 	if err != nil {
 		return err
@@ -119,7 +117,7 @@ func serveProxy(ctx context.Context, a *session.Session, s *settings.Settings, l
 	if err := opened.probes(ctx, a, s, probes, "ingestor proxy"); err != nil {
 		return err
 	}
-	defer hangups.Reload(ctx, a, s, true, func(_ context.Context, next *settings.Settings) error {
+	hangups.Reload(ctx, a, s, true, done, func(_ context.Context, next *settings.Settings) error {
 		update, err := reloadedProxy(a, h, s, next)
 		if err == nil {
 			err = l.SetBook(next.Book)
@@ -128,7 +126,7 @@ func serveProxy(ctx context.Context, a *session.Session, s *settings.Settings, l
 			update()
 		}
 		return err
-	})()
+	})
 	return opened.serve(ctx, a, measured)
 }
 
@@ -159,17 +157,12 @@ func reloadedProxy(a *session.Session, h *proxy.Handler, old, next *settings.Set
 	return func() { h.Update(tokens) }, err
 }
 
-// keepRefusals counts the refused calls of callers until stop, for the history. A server
+// keepRefusals counts the refused calls of callers until done is closed, for the history. A server
 // saves them in its catalog.
-func keepRefusals(ctx context.Context, a *session.Session, save refusals.Save) (tally *refusals.Tally, stop func()) {
-	tally = refusals.New(a.Clock)
-	ctx, cancel := context.WithCancel(ctx)
-	var kept sync.WaitGroup
-	kept.Go(func() { tally.Keep(ctx, save, a.Log) })
-	return tally, func() {
-		cancel()
-		kept.Wait()
-	}
+func keepRefusals(ctx context.Context, a *session.Session, save refusals.Save, done *console.Closers) *refusals.Tally {
+	tally := refusals.New(a.Clock)
+	done.Go(ctx, func(ctx context.Context) { tally.Keep(ctx, save, a.Log) })
+	return tally
 }
 
 // savedIn returns how a proxy, which has no catalog open, saves refusals: in the catalog of

@@ -14,7 +14,6 @@ import (
 	"net/url"
 	"os"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -68,12 +67,11 @@ func serveAPI(a *session.Session, cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	refused, stop := keepRefusals(ctx, a, src.Catalog.AddRefusals)
-	defer stop()
+	refused := keepRefusals(ctx, a, src.Catalog.AddRefusals, &done)
 	bounds := boundsOf(a, s, true)
 	budgets := proxy.NewBudgets(src.Ledger, a.Clock, a.Log)
 	budgets.Update(s.Grants())
-	defer func() { _ = budgets.Flush(context.WithoutCancel(ctx)) }() // the ledger is closed after it
+	done.Add(func() error { _ = budgets.Flush(context.WithoutCancel(ctx)); return nil }) // the ledger is closed after it
 	server, err := newServer(a, s, src, measured, refused, budgets, bounds)
 	if err != nil {
 		return err
@@ -116,14 +114,9 @@ func serveAPI(a *session.Session, cmd *cobra.Command) (err error) {
 		inForce.Store(&notify.Inputs{Targets: s.Notify, Sources: &src.Sources, Facts: facts})
 	}
 	noting(s, &src)
-	watching, unwatch := context.WithCancel(ctx)
-	var side sync.WaitGroup
-	side.Go(func() {
-		notify.New(src.Catalog, func() notify.Inputs { return *inForce.Load() }, &notify.Options{Clock: clock, Log: a.Log}).Run(watching)
-	})
-	defer func() { unwatch(); side.Wait() }() // the catalog is closed after it
+	done.Go(ctx, notify.New(src.Catalog, func() notify.Inputs { return *inForce.Load() }, &notify.Options{Clock: clock, Log: a.Log}).Run)
 	fmt.Fprintf(a.Stdout, "serving on %s://%s\n", s.Scheme(), l.Addr())
-	defer hangups.Reload(ctx, a, s, true, func(_ context.Context, next *settings.Settings) error {
+	hangups.Reload(ctx, a, s, true, &done, func(_ context.Context, next *settings.Settings) error {
 		src, err := sources(next)
 		if err != nil {
 			return err
@@ -138,7 +131,7 @@ func serveAPI(a *session.Session, cmd *cobra.Command) (err error) {
 			update()
 		}
 		return err
-	})()
+	})
 	return opened.serve(ctx, a, measured)
 }
 

@@ -10,9 +10,9 @@ import (
 	"os"
 	"os/signal"
 	"reflect"
-	"sync"
 	"syscall"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
 )
 
@@ -53,12 +53,10 @@ func (h Hangups) Raise() {
 // Stop ends receiving the signal.
 func (h Hangups) Stop() { signal.Stop(h) }
 
-// Reload loads the settings at each signal and hands them to take, until the returned
-// function is called. If server is true, the settings of the server need a restart, too.
-func (h Hangups) Reload(ctx context.Context, a *Session, s *settings.Settings, server bool, take func(context.Context, *settings.Settings) error) (end func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var done sync.WaitGroup
-	done.Go(func() {
+// Reload loads the settings at each signal and hands them to take, until done is closed. If
+// server is true, the settings of the server need a restart, too.
+func (h Hangups) Reload(ctx context.Context, a *Session, s *settings.Settings, server bool, done *console.Closers, take func(context.Context, *settings.Settings) error) {
+	done.Go(ctx, func(ctx context.Context) {
 		for {
 			select {
 			case <-ctx.Done():
@@ -80,10 +78,6 @@ func (h Hangups) Reload(ctx context.Context, a *Session, s *settings.Settings, s
 			a.Log.Info("reloaded", "config", Mark(s.File, Fingerprint(s.Text)), "costs", Mark(cmp.Or(s.Costs, "built in"), Fingerprint(s.Book.Format())))
 		}
 	})
-	return func() {
-		cancel()
-		done.Wait()
-	}
 }
 
 // Reread loads the settings again. It returns an error if they cannot replace the old
