@@ -217,11 +217,14 @@ func (p *Program) Run(ctx, abort context.Context) error {
 	if refused == nil && interrupted(cmd, err) {
 		return p.ended(ingest.ErrInterrupted)
 	}
-	last := p.refusals.unanswered()
-	if err != nil || refused != nil {
-		last = cmp.Or(p.refusals.last(), refused)
+	last, answered, down := p.refusals.state()
+	switch {
+	case err != nil || refused != nil:
+		last = cmp.Or(last, refused)
+	case answered:
+		last = nil
 	}
-	switch down := p.refusals.down(); {
+	switch {
 	case last != nil:
 		return last
 	case err == nil:
@@ -264,7 +267,7 @@ func (p *Program) watch(ctx, abort context.Context, cmd *exec.Cmd, end func(), e
 				why = p.ended(context.Cause(ctx))
 			}
 		case <-refused:
-			if last := p.refusals.last(); last != nil {
+			if last, _, _ := p.refusals.state(); last != nil {
 				why = last
 			}
 		}
@@ -430,30 +433,15 @@ func (r *refusals) close(number int, pool quota.Pool, units int64) {
 	}
 }
 
-func (r *refusals) last() *RefusedError {
+// state returns the last refusal that is open, or nil, and whether a call that began later was
+// answered. It also returns the outage of the ledger that the last call has met, or nil.
+func (r *refusals) state() (last *RefusedError, answered bool, down error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.latest == nil {
-		return nil
+	if r.latest != nil {
+		last, answered = r.latest.RefusedError, r.answered > r.latest.begun
 	}
-	return r.latest.RefusedError
-}
-
-// unanswered returns the last refusal that is open, if no call that began later was answered.
-func (r *refusals) unanswered() *RefusedError {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.latest == nil || r.answered > r.latest.begun {
-		return nil
-	}
-	return r.latest.RefusedError
-}
-
-// down returns the outage of the ledger that the last call has met, or nil.
-func (r *refusals) down() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.outage
+	return last, answered, r.outage
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
