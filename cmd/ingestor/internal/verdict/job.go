@@ -115,7 +115,7 @@ func (j *Job) read(ctx context.Context, r *Reader, src *view.Sources, s *State) 
 		if runs[i].State == catalog.Done && len(done) < costing {
 			units, err := r.unitsOf(ctx, src.Catalog, runs[i].ID)
 			if err != nil {
-				return fmt.Errorf("read the work of run %d: %w", runs[i].ID, err)
+				return err
 			}
 			done = append(done, units)
 		}
@@ -126,14 +126,14 @@ func (j *Job) read(ctx context.Context, r *Reader, src *view.Sources, s *State) 
 	}
 	if len(runs) > 0 {
 		if j.Last, err = whole(ctx, src.Catalog, runs[0].ID); err != nil {
-			return fmt.Errorf("read the work of run %d: %w", runs[0].ID, err)
+			return err
 		}
 		j.Ended = j.Last
 	}
 	if i := slices.IndexFunc(runs, func(r catalog.RunRecord) bool { return r.State != catalog.Running }); i != 0 {
 		if j.Ended = nil; i > 0 {
 			if j.Ended, err = whole(ctx, src.Catalog, runs[i].ID); err != nil {
-				return fmt.Errorf("read the work of run %d: %w", runs[i].ID, err)
+				return err
 			}
 		}
 	}
@@ -197,7 +197,7 @@ func (j *Job) comeTwice(ctx context.Context, c view.Catalog, runs []catalog.RunR
 func whole(ctx context.Context, c view.Catalog, id int64) (*catalog.RunRecord, error) {
 	all, err := c.Runs(ctx, catalog.RunsQuery{Before: id + 1, Limit: 1})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read the work of run %d: %w", id, err)
 	}
 	if len(all) == 0 || all[0].ID != id { // it was deleted a moment ago
 		return &catalog.RunRecord{ID: id}, nil

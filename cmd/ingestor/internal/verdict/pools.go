@@ -167,11 +167,12 @@ func freeAt(u *quota.Usage) string {
 // judgePools returns the verdict of a server without runs to come, which decides for callers
 // only: that of the pool that is worst off.
 func (s *State) judgePools() Verdict {
+	says, remedy, _ := s.fault()
 	switch {
 	case s.Outage != nil && !slices.ContainsFunc(s.Pools, func(u quota.Usage) bool { return Known(&u) }):
-		return Verdict{Level: bad, Word: "Not known", Says: Say("It is not known what is left"), More: []Sentence{s.Lost(), s.remedy()}}
+		return Verdict{Level: bad, Word: "Not known", Says: Say("It is not known what is left"), More: []Sentence{says, remedy}}
 	case s.Stuck != nil:
-		return Verdict{Level: bad, Word: "Stopped", Says: Say("No call can be charged"), More: []Sentence{s.Lost(), s.remedy()}}
+		return Verdict{Level: bad, Word: "Stopped", Says: Say("No call can be charged"), More: []Sentence{says, remedy}}
 	}
 	u := s.Worst()
 	if u == nil {

@@ -118,12 +118,13 @@ func (s *State) judge(all []chance) Verdict {
 func (s *State) judgeRuns(all []chance) Verdict {
 	first := all[0]
 	next := &first // all is changed below
+	says, remedy, _ := s.fault()
 	open := slices.IndexFunc(all, func(c chance) bool { return !c.shut() && !c.idle })
 	switch {
 	case s.Unread != nil || s.Unkept != nil:
 		v := Verdict{Level: bad, Word: "Stopped", Says: Say("No run can do its work"), More: s.noCatalog(), about: next}
 		if s.Outage != nil || s.Stuck != nil {
-			v.More = append(v.More, s.Lost(), s.remedy())
+			v.More = append(v.More, says, remedy)
 		}
 		return v
 	case s.locked() != nil:
@@ -132,7 +133,7 @@ func (s *State) judgeRuns(all []chance) Verdict {
 		v := s.unknown(next)
 		gone := s.silence()
 		if gone != nil && v.Word == "Stopped" { // of a file or a disk that a new daemon may find otherwise
-			return s.notRunning(next, s.Lost(), s.remedy())
+			return s.notRunning(next, says, remedy)
 		}
 		if gone != nil {
 			v.Level, v.More = bad, append(v.More, gone...)
@@ -289,20 +290,23 @@ func (v *Verdict) Said() *Said {
 	return s
 }
 
-// Lost says why the pools are not known, or why they cannot be charged.
-func (s *State) Lost() Sentence {
+// fault says why the pools are not known, or why they cannot be charged, what to do, and when calls are
+// decided again.
+func (s *State) fault() (says, remedy Sentence, until string) {
+	look := Say("To see what is wrong: ingestor check")
 	var forgotten *quota.ForgottenError
 	switch {
 	case errors.As(s.Outage, &forgotten):
-		return Say("The ledger has forgotten what was spent of ", forgotten.Pool, " since ", s.Moment(forgotten.Born))
+		return Say("The ledger has forgotten what was spent of ", forgotten.Pool, " since ", s.Moment(forgotten.Born)),
+			Say("Look up today's usage in the upstream's console, then run: ingestor quota adjust ", forgotten.Pool, " UNITS --reason TEXT", forgotten.Flag), "Until the usage is put back"
 	case errors.Is(s.Outage, quota.ErrStaleBook):
-		return Say("Another process uses a newer price book than this server")
+		return Say("Another process uses a newer price book than this server"), Say("Restart the server with that price book"), "Until the server is restarted"
 	case moved(s.Outage) != "":
-		return Say("The ledger's file ", moved(s.Outage))
+		return Say("The ledger's file ", moved(s.Outage)), startAgain, "Until the server is restarted"
 	case s.Outage == nil:
-		return Say("The ledger can be read, but not written", s.whyNot())
+		return Say("The ledger can be read, but not written", s.whyNot()), look, "Until it can"
 	}
-	return Say("The ledger cannot be reached")
+	return Say("The ledger cannot be reached"), look, "Until the ledger answers"
 }
 
 // moved says what became of a file that was in use, or returns "".
@@ -314,19 +318,6 @@ func moved(err error) string {
 }
 
 var startAgain = Say("Stop all processes that use it, and start them again: they say what is lost")
-
-func (s *State) remedy() Sentence {
-	var forgotten *quota.ForgottenError
-	switch {
-	case errors.As(s.Outage, &forgotten):
-		return Say("Look up today's usage in the upstream's console, then run: ingestor quota adjust ", forgotten.Pool, " UNITS --reason TEXT", forgotten.Flag)
-	case errors.Is(s.Outage, quota.ErrStaleBook):
-		return Say("Restart the server with that price book")
-	case moved(s.Outage) != "":
-		return startAgain
-	}
-	return Say("To see what is wrong: ingestor check")
-}
 
 // whyNot says what may keep files from being written, if that is known.
 func (s *State) whyNot() string {
@@ -359,19 +350,11 @@ func (s *State) noCatalog() []Sentence {
 
 // unknown returns the verdict while the pools are not known, or cannot be charged.
 func (s *State) unknown(next *chance) Verdict {
-	v := Verdict{Level: bad, Word: "Not known", Says: Say("It is not known whether the next run, ", next.job.Name, " at ", s.Moment(next.at), ", can start"), More: []Sentence{s.Lost()}}
-	until, afterwards := "Until the ledger answers", "charged afterwards"
+	says, remedy, until := s.fault()
+	v := Verdict{Level: bad, Word: "Not known", Says: Say("It is not known whether the next run, ", next.job.Name, " at ", s.Moment(next.at), ", can start"), More: []Sentence{says}}
+	afterwards := "charged afterwards"
 	if moved(s.Outage) != "" { // the new file is another ledger
 		afterwards = "ingestor check names their units afterwards"
-	}
-	var forgotten *quota.ForgottenError
-	switch {
-	case errors.As(s.Outage, &forgotten):
-		until = "Until the usage is put back"
-	case errors.Is(s.Outage, quota.ErrStaleBook), moved(s.Outage) != "":
-		until = "Until the server is restarted"
-	case s.Outage == nil:
-		until = "Until it can"
 	}
 	if s.Outage == nil || moved(s.Outage) != "" {
 		v.Word, v.about = "Stopped", next
@@ -384,7 +367,7 @@ func (s *State) unknown(next *chance) Verdict {
 	} else {
 		v.More = append(v.More, Say(until, ", the calls of ", next.job.Name, " (", calls, ") are refused. Fetched data stays"))
 	}
-	v.More = append(v.More, s.remedy())
+	v.More = append(v.More, remedy)
 	return v
 }
 
