@@ -58,14 +58,7 @@ func (s *State) chanceOf(j *Job) chance {
 
 // consider takes a window as the one that decides if it is worse than those before.
 func (c *chance) consider(u *quota.Usage, w *quota.WindowUsage, limit, first int64) {
-	used := w.Used
-	switch {
-	case !w.ResetAt.IsZero() && !c.at.Before(w.ResetAt):
-		used = 0
-	case !w.NextAt.IsZero() && !c.at.Before(w.NextAt):
-		used -= w.NextUnits
-	}
-	free := max(limit-used, 0)
+	free := max(limit-usedAt(w, c.at), 0)
 	switch {
 	case free < first && limit < first:
 		c.pool, c.window, c.free, c.limit, c.never = u, w, free, limit, true
@@ -77,6 +70,17 @@ func (c *chance) consider(u *quota.Usage, w *quota.WindowUsage, limit, first int
 	case !c.shut() && (c.window == nil || free < c.free):
 		c.pool, c.window, c.free, c.limit = u, w, free, limit
 	}
+}
+
+// usedAt returns how many units still count in a window at a time to come.
+func usedAt(w *quota.WindowUsage, at time.Time) int64 {
+	switch {
+	case !w.ResetAt.IsZero() && !at.Before(w.ResetAt):
+		return 0
+	case !w.NextAt.IsZero() && !at.Before(w.NextAt):
+		return w.Used - w.NextUnits
+	}
+	return w.Used
 }
 
 // IsShort reports whether a window is much shorter than a day.

@@ -146,17 +146,9 @@ func (s *State) When(u *quota.Usage, w *quota.WindowUsage) (all []Sentence) {
 func freeAt(u *quota.Usage) string {
 	free := int64(math.MaxInt64)
 	for i := range u.Allowances {
-		w := &u.Allowances[i]
-		used := w.Used
-		switch {
-		case len(u.Allowances) > 1 && IsShort(w):
-			continue
-		case !w.ResetAt.IsZero() && !u.Blocked.Before(w.ResetAt):
-			used = 0
-		case !w.NextAt.IsZero() && !u.Blocked.Before(w.NextAt):
-			used -= w.NextUnits
+		if w := &u.Allowances[i]; len(u.Allowances) == 1 || !IsShort(w) {
+			free = min(free, max(w.Limit-usedAt(w, u.Blocked), 0))
 		}
-		free = min(free, max(w.Limit-used, 0))
 	}
 	if free == math.MaxInt64 {
 		return ""
