@@ -184,43 +184,30 @@ func readRows(name string, text []byte) (all []wantedLimit, err error) {
 			return nil, fmt.Errorf("%s:1: the column %s is missing; the first line names columns of %s", name, needed, strings.Join(known, ","))
 		}
 	}
-	for err == nil {
-		var row []string
-		if row, err = r.Read(); err != nil {
-			break
+	for {
+		row, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		line, _ := r.FieldPos(0)
-		k, amount := wantedLimit{at: fmt.Sprintf("%s:%d", name, line)}, ""
+		cells := map[string]string{}
 		for i, text := range row {
-			var bad error
-			text = strings.TrimSpace(text)
-			switch columns[i] {
-			case "family":
-				k.Family = text
-			case "key":
-				k.Key = text
-			case "quota":
-				amount = text
-			case "until":
-				if text == "" {
-					continue
-				}
-				if k.Until, bad = time.Parse(time.RFC3339, text); bad != nil || k.Until.IsZero() {
-					return nil, fmt.Errorf("%s: until: %q is not a time; write it as 2026-11-22T08:00:00Z", k.at, text)
-				}
-			case "reason":
-				k.Reason = text
+			cells[columns[i]] = strings.TrimSpace(text)
+		}
+		k := wantedLimit{quota.KeyLimit{Family: cells["family"], Key: cells["key"], Reason: cells["reason"]}, fmt.Sprintf("%s:%d", name, line)}
+		if text := cells["until"]; text != "" {
+			if k.Until, err = time.Parse(time.RFC3339, text); err != nil || k.Until.IsZero() {
+				return nil, fmt.Errorf("%s: until: %q is not a time; write it as 2026-11-22T08:00:00Z", k.at, text)
 			}
 		}
-		if k.Quota, err = parseQuota(k.Family, amount); err != nil {
+		if k.Quota, err = parseQuota(k.Family, cells["quota"]); err != nil {
 			return nil, fmt.Errorf("%s: %w; 0 removes the limit", k.at, err)
 		}
 		all = append(all, k)
 	}
-	if !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return all, nil
 }
 
 // change sets limits, once all of them are known to be right, or says what they would do.

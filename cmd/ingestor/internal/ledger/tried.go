@@ -96,26 +96,10 @@ func newTried(c *recording, out *recorded.Outcome, at time.Time) *tried {
 		t.Pools = append(t.Pools, state)
 	}
 	for _, pool := range slices.Sorted(maps.Keys(c.method.Prices)) {
-		var lacks []string
-		for i := range c.method.Prices[pool].Actual {
-			if s := &c.method.Prices[pool].Actual[i]; c.answer.Read(s)[0] == "" {
-				lacks = append(lacks, s.String())
-			}
-		}
-		if lacks != nil {
-			t.Kept = append(t.Kept, triedKept{pool, lacks})
-		}
+		t.keeps(c, pool, c.method.Prices[pool].Actual)
 	}
 	if b := c.method.Bill; b != nil && len(c.upstream.Budgets) > 0 {
-		var lacks []string
-		for i := range b.Actual {
-			if s := &b.Actual[i]; s.Default == nil && c.answer.Read(s)[0] == "" {
-				lacks = append(lacks, s.String())
-			}
-		}
-		if lacks != nil {
-			t.Kept = append(t.Kept, triedKept{"the bill", lacks})
-		}
+		t.keeps(c, "the bill", slices.DeleteFunc(slices.Clone(b.Actual), func(s book.Source) bool { return s.Default != nil }))
 	}
 	for i := range c.upstream.Feedback {
 		if c.upstream.Feedback[i].Standard {
@@ -125,6 +109,19 @@ func newTried(c *recording, out *recorded.Outcome, at time.Time) *tried {
 		t.Reports = append(t.Reports, readReport(c, &c.upstream.Feedback[i], at))
 	}
 	return t
+}
+
+// keeps notes what an answer lacks of the numbers that its price would read.
+func (t *tried) keeps(c *recording, what string, actual []book.Source) {
+	var lacks []string
+	for i := range actual {
+		if c.answer.Read(&actual[i])[0] == "" {
+			lacks = append(lacks, actual[i].String())
+		}
+	}
+	if lacks != nil {
+		t.Kept = append(t.Kept, triedKept{what, lacks})
+	}
 }
 
 func (t *tried) note(n recorded.Note) {
