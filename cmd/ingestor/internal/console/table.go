@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
@@ -298,15 +297,7 @@ func (s *Sheet) stack(columns []Column, shown []int, rows [][]string) {
 // Plain makes text from outside harmless. It puts the text on one line, and removes what a
 // terminal would interpret.
 func Plain(text string) string {
-	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case unicode.IsControl(r), r >= '\u202a' && r <= '\u202e', r >= '\u2066' && r <= '\u2069': // and marks that change the direction of text
-			return -1
-		}
-		return r
-	}, text)), " ")
+	return strings.Join(strings.Fields(view.Plain(strings.Join(strings.Fields(text), " "))), " ")
 }
 
 // goesOn says when deferred work resumes, and why it was deferred or failed.
