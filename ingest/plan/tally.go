@@ -12,7 +12,6 @@ import (
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/quota"
-	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // Pool is the planned spend of a pool.
@@ -160,12 +159,8 @@ func (t *tally) readUsage(ctx context.Context) error {
 	return nil
 }
 
-func (t *tally) windows(pool quota.Pool) []book.Window {
-	return t.rig.ledger.Book().Upstreams[pool.Upstream].Pools[pool.Name].WindowsFor(pool.Account)
-}
-
 func (t *tally) zone(pool quota.Pool) *time.Location {
-	for _, w := range t.windows(pool) {
+	for _, w := range t.rig.ledger.Book().Upstreams[pool.Upstream].Pools[pool.Name].WindowsFor(pool.Account) {
 		if w.Calendar() {
 			return w.Zone
 		}

@@ -173,14 +173,12 @@ func showHits(ctx context.Context, a *session.Session, c session.AnyCatalog, q c
 		case len(found.Hits) == 0 && q.Cursor != "":
 			s.Line("That was all.")
 		case len(found.Hits) == 0:
-			s.Line("Nothing was found for %s. Try fewer or shorter words.", quoted(q.Text))
+			s.Line("Nothing was found for %q. Try fewer or shorter words.", console.Plain(q.Text))
 		case found.Cursor != "":
 			s.Line("\n%s", s.In(console.Faint, "For more, repeat the command with --cursor "+found.Cursor))
 		}
 	})
 }
-
-func quoted(text string) string { return fmt.Sprintf("%q", console.Plain(text)) }
 
 // hit writes a video with its title, its channel, and the part of its text that matches
 // best.

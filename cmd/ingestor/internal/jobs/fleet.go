@@ -148,7 +148,11 @@ func FleetCommand(a *session.Session) *cobra.Command {
 		})
 	})
 	cmd.Flags().BoolVar(&all, "all", false, "show also the work that waits until its job is due")
-	cmd.AddCommand(fleetPauseCommand(a), fleetResumeCommand(a), fleetRetryCommand(a), fleetDropCommand(a))
+	cmd.AddCommand(
+		fleetJobCommand(a, "pause JOB", "%[1]s is paused on all machines. To resume it: ingestor fleet resume %[1]s%[2]s", true, (*fleet.Board).Pause),
+		fleetJobCommand(a, "resume JOB", "%[1]s is no longer paused. Its work begins within seconds.", false, (*fleet.Board).Resume),
+		fleetRetryCommand(a), fleetDropCommand(a),
+	)
 	return cmd
 }
 
@@ -267,14 +271,6 @@ func changeFleet(a *session.Session, cmd *cobra.Command, args []string, did stri
 			}
 		})
 	})
-}
-
-func fleetPauseCommand(a *session.Session) *cobra.Command {
-	return fleetJobCommand(a, "pause JOB", "%[1]s is paused on all machines. To resume it: ingestor fleet resume %[1]s%[2]s", true, (*fleet.Board).Pause)
-}
-
-func fleetResumeCommand(a *session.Session) *cobra.Command {
-	return fleetJobCommand(a, "resume JOB", "%[1]s is no longer paused. Its work begins within seconds.", false, (*fleet.Board).Resume)
 }
 
 // fleetJobCommand makes a command that pauses or resumes a job, and says so when it is done.

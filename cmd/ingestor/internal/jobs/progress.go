@@ -169,7 +169,8 @@ func (b *bars) tell(p ingest.Progress) {
 	defer b.mu.Unlock()
 	if p.Works > fewWorks {
 		if p.Ended != nil {
-			b.find(p.Job, p.Works, "").step(b.spent(&p))
+			b.units[p.Job] += p.Units
+			b.find(p.Job, p.Works, "").step(b.units[p.Job])
 		}
 		return
 	}
@@ -187,12 +188,6 @@ func (b *bars) tell(p ingest.Progress) {
 		shown.say(p.Units, string(p.Ended.State))
 		shown.Abort(false)
 	}
-}
-
-// spent adds up the units of a job whose work shares a bar.
-func (b *bars) spent(p *ingest.Progress) int64 {
-	b.units[p.Job] += p.Units
-	return b.units[p.Job]
 }
 
 // find returns the bar of a name. It creates the bar if it does not exist.

@@ -356,17 +356,12 @@ func choose(s *settings.Settings, f *runFlags) ([]*ingest.Job, error) {
 	return chosen, nil
 }
 
-// regionsOf returns the named regions that the job has.
-func regionsOf(j *ingest.Job, asked []string) []string {
-	return slices.DeleteFunc(slices.Clone(asked), func(region string) bool { return !slices.Contains(j.Regions, region) })
-}
-
 // runOnce makes one run of each job. Deferred work comes first, for all jobs.
 func runOnce(ctx context.Context, a *session.Session, w *works, jobs []*ingest.Job, f *runFlags) (all []*RunView) {
 	had := map[string][]string{} // by job: the work that was resumed
 	stuck := map[string]bool{}
 	one := func(j *ingest.Job, why ingest.Occasion) {
-		why.Regions = regionsOf(j, f.regions)
+		why.Regions = slices.DeleteFunc(slices.Clone(f.regions), func(region string) bool { return !slices.Contains(j.Regions, region) })
 		rep, err := w.run(ctx, j, why)
 		r := summary(j, rep, err, a.Now())
 		if r.State != held {

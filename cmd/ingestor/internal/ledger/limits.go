@@ -32,7 +32,8 @@ func LimitsCommand(a *session.Session) *cobra.Command {
 			all, err := setLimits(ctx, l, a.Now())
 			if history {
 				none = "no limits%s were changed"
-				all, err = limitChanges(ctx, l)
+				all, err = l.Admin().LimitChanges(ctx, quota.MaxLimitChanges)
+				all = append([]quota.KeyLimit{}, all...) // in JSON none is []
 			}
 			if err != nil {
 				return err
@@ -120,12 +121,6 @@ func setLimits(ctx context.Context, l *quota.Ledger, now time.Time) ([]quota.Key
 			return found, nil
 		}
 	}
-}
-
-// limitChanges reads the last changes of limits, the latest first.
-func limitChanges(ctx context.Context, l *quota.Ledger) ([]quota.KeyLimit, error) {
-	all, err := l.Admin().LimitChanges(ctx, quota.MaxLimitChanges)
-	return append([]quota.KeyLimit{}, all...), err // in JSON none is []
 }
 
 // writeLimits shows limits that were set at run time, and when they end if any does.

@@ -261,15 +261,13 @@ func (s *shared) Gather() ([]*dto.MetricFamily, error) {
 	s.last, s.err = s.Gatherer.Gather()
 	if s.share > 0 {
 		s.had, s.ends = true, machine.Now().Add(s.share)
-		time.AfterFunc(s.share, s.forget)
+		time.AfterFunc(s.share, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.had, s.last, s.err = false, nil, nil
+		})
 	}
 	return s.last, s.err
-}
-
-func (s *shared) forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.had, s.last, s.err = false, nil, nil
 }
 
 // until returns when what Gather returns next is forgotten, at the earliest.

@@ -53,12 +53,13 @@ func BadRequest(detail string) *Problem {
 func From(err error) *Problem {
 	var p *Problem
 	var forgotten *quota.ForgottenError
+	_, moved := errors.AsType[*sqlitefile.MovedError](err) // the ledger's file was taken away
 	switch {
 	case errors.As(err, &p):
 		return p
 	case errors.As(err, &forgotten):
 		return Unavailable("outage", forgotten.Error(), 5*time.Second)
-	case moved(err):
+	case moved:
 		return Unavailable("outage", "the file of the ledger was deleted, or another one took its place, while this server used it\nStop every program that uses it, and start them again", 5*time.Second)
 	case errors.Is(err, quota.ErrOutage):
 		return Unavailable("outage", "the ledger cannot be reached, so the units left are not known", 5*time.Second)
@@ -68,12 +69,6 @@ func From(err error) *Problem {
 		return Unavailable("", "the server took too long", 5*time.Second)
 	}
 	return &Problem{Status: http.StatusInternalServerError, Detail: "internal error; the server's log has the details"}
-}
-
-// moved reports whether the ledger's file was taken away from this process.
-func moved(err error) bool {
-	_, moved := errors.AsType[*sqlitefile.MovedError](err)
-	return moved
 }
 
 // Unavailable returns a problem that the client cannot fix.

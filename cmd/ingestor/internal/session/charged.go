@@ -141,20 +141,13 @@ func (a *Session) Compare(ctx context.Context, s *settings.Settings, l *quota.Le
 // A quota is kept only if all processes of a fleet charge one ledger. The catalog remembers its
 // identity, because every process has the catalog, and a container may have no disk.
 
-// localLedger reports whether the settings name a ledger that other machines cannot reach,
-// though they share the catalog.
-func localLedger(s *settings.Settings) bool {
-	at, err := open.Parse(s.Ledger)
-	return s.Database != "" && err == nil && (at.Scheme == "sqlite" || at.Scheme == "memory")
-}
-
 const ToShare = "To share one, write into ingestor.yaml: ledger: postgres://USER@HOST/DATABASE or redis://HOST:6379/0"
 
-// CheckLocal warns about a ledger that other machines cannot reach. If another machine is at
-// work, it returns an error instead.
+// CheckLocal warns about a ledger that other machines cannot reach, though they share the catalog. If
+// another machine is at work, it returns an error instead.
 func CheckLocal(ctx context.Context, s *settings.Settings, c AnyCatalog, warn func(about string)) error {
-	if !localLedger(s) {
-		return nil
+	if at, err := open.Parse(s.Ledger); err != nil || s.Database == "" || at.Scheme != "sqlite" && at.Scheme != "memory" {
+		return nil //nolint:nilerr // it is no such ledger
 	}
 	board, err := OpenBoard(ctx, c)
 	if err != nil {

@@ -38,15 +38,6 @@ func (s *Settings) LedgerFile() string {
 	return at.File
 }
 
-// checkDatabase checks the setting. Its error does not repeat it, because it may hold a
-// password.
-func (s *Settings) checkDatabase() error {
-	if s.Database == "" || IsDatabase(s.Database) {
-		return nil
-	}
-	return errors.New("it is not the URL of a PostgreSQL database, as postgres://user@host/database")
-}
-
 // IsDatabase reports whether a text is the URL of a database.
 func IsDatabase(s string) bool {
 	return strings.HasPrefix(s, "postgres://") || strings.HasPrefix(s, "postgresql://")

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -205,9 +204,4 @@ func unknownVariable(name, key string, known []string) error {
 		return fmt.Errorf("%s: there is no such variable; did you mean INGESTOR_%s?", name, best)
 	}
 	return fmt.Errorf("%s: there is no such variable; unset it\nTo list the settings: ingestor config schema. The variable of log_level is INGESTOR_LOG_LEVEL", name)
-}
-
-// words splits a list in a variable at commas and spaces.
-func words(text string) []string {
-	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 }

@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
@@ -163,7 +164,7 @@ func FromText(to reflect.Type, value any) (any, error) {
 	case to == reflect.TypeFor[time.Duration]():
 		return parseDuration(text)
 	case to == reflect.TypeFor[[]string]():
-		list := words(text)
+		list := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 		if len(list) == 0 {
 			return nil, fmt.Errorf("%q names nothing", text)
 		}
@@ -289,8 +290,8 @@ func (s *Settings) checkCommand() (faults faults) {
 			faults.add("endpoint", "write https://%s: the key is sent to it, and plain http is for this machine only, as http://127.0.0.1:8080", to.Host)
 		}
 	}
-	if err := s.checkDatabase(); err != nil {
-		faults.add("database", "%w", err)
+	if s.Database != "" && !IsDatabase(s.Database) { // it may hold a password
+		faults.add("database", "it is not the URL of a PostgreSQL database, as postgres://user@host/database")
 	}
 	if _, err := open.Parse(s.Ledger); err != nil {
 		faults.add("ledger", "%w", err)

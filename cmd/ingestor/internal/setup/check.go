@@ -284,14 +284,12 @@ func (f *findings) slowWindows(b *quota.Book) {
 	for _, name := range slices.Sorted(maps.Keys(b.Families)) {
 		warn("family "+name, b.Families[name].Windows)
 		for _, key := range slices.Sorted(maps.Keys(b.Families[name].Overrides)) {
-			if own := b.Families[name].Overrides[key]; !slices.EqualFunc(own, b.Families[name].Windows, sameSpec) {
+			if own := b.Families[name].Overrides[key]; !slices.EqualFunc(own, b.Families[name].Windows, func(a, b book.Window) bool { return a.Spec == b.Spec }) {
 				warn("family "+name+", key "+key, own)
 			}
 		}
 	}
 }
-
-func sameSpec(a, b book.Window) bool { return a.Spec == b.Spec }
 
 // lostRefusals warns of a book whose list of refusals replaced the built-in one and lacks
 // some of its rules. Without them, a used-up quota does not block its pool.

@@ -123,12 +123,6 @@ func (b Beat) note(ctx context.Context, c Slates, alive bool) error {
 	})
 }
 
-// beats reads the daemons of a catalog.
-func beats(ctx context.Context, c Slates) ([]Beat, error) {
-	text, _, err := c.Slate(ctx, beatsIn)
-	return readBeats(text), err
-}
-
 // readBeats reads what [Beat.note] wrote. What a later version may have written in another form says nothing.
 func readBeats(text string) (all []Beat) {
 	if json.Unmarshal([]byte(text), &all) != nil {

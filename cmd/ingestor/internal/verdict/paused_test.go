@@ -21,9 +21,6 @@ func (p paused) Status(context.Context) (fleet.Status, error) {
 	return s, nil
 }
 
-func (p paused) Daemons(context.Context) ([]fleet.Daemon, error) { return nil, nil }
-func (p paused) Locks(context.Context) ([]fleet.Lock, error)     { return nil, nil }
-
 // TestAPausedJobIsNoNextRun: a job that a person paused is not the next run, is not missed, and
 // does not wait for units.
 func TestAPausedJobIsNoNextRun(t *testing.T) {

@@ -218,9 +218,11 @@ func (r *Reader) readCatalog(ctx context.Context, src *view.Sources, s *State) e
 			return err
 		}
 	}
-	if src.Fleet == nil {
-		s.Daemons, err = beats(ctx, src.Catalog)
+	if src.Fleet != nil {
+		return nil
 	}
+	text, _, err := src.Catalog.Slate(ctx, beatsIn)
+	s.Daemons = readBeats(text)
 	return err
 }
 

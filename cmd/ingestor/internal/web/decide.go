@@ -192,13 +192,6 @@ func (s *Server) take(ctx context.Context, by *access.Token, call *quota.Call, w
 	return ledger.Wait(ctx, *call, wait)
 }
 
-func rightFor(call *quota.Call) access.Right {
-	if call.Family != "" {
-		return access.Limits
-	}
-	return access.Reserve
-}
-
 // settle corrects a reservation to the real cost of the call.
 func (s *Server) settle(r *http.Request) (any, error) {
 	var text string
@@ -300,7 +293,7 @@ func (s *Server) settleFor(r *http.Request, token quota.Token, units quota.Units
 	if b := s.budget(r.Context(), by); b != nil && !done.Repeat && token.Owner() == by.Owner() {
 		b.Add(max(done.Charged-done.Back, -b.Spent()))
 	}
-	return settlementOf(&token, done), nil
+	return settlement{problem.OwnID(token.ID), done.Back, done.Left, done.Charged, done.Repeat}, nil
 }
 
 // readReceipt parses the text that receipt returns. The text of a [quota.Token] works too,

@@ -355,10 +355,6 @@ type settlement struct {
 	Repeat  bool   `json:"repeat"` // it was settled before, with this result
 }
 
-func settlementOf(t *quota.Token, s quota.Settlement) settlement {
-	return settlement{problem.OwnID(t.ID), s.Back, s.Left, s.Charged, s.Repeat}
-}
-
 func grantOf(granted *quota.Reservation) *problem.Verdict {
 	v := problem.VerdictOf(&granted.Verdict)
 	v.Charges = granted.Charges()

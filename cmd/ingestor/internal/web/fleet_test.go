@@ -24,9 +24,6 @@ func (b *board) Status(context.Context) (fleet.Status, error) {
 	return b.is, b.err
 }
 
-func (b *board) Daemons(context.Context) ([]fleet.Daemon, error) { return b.is.Daemons, b.err }
-func (b *board) Locks(context.Context) ([]fleet.Lock, error)     { return b.is.Locks, b.err }
-
 // TestFleetPage: the page of a fleet shows every daemon, what each holds and spent, and the
 // work that is queued, deferred or taken over.
 func TestFleetPage(t *testing.T) {

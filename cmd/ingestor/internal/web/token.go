@@ -74,7 +74,11 @@ func (s *Server) guess(r *http.Request, presented string) error {
 // mayCall returns an error if a token may not make a call, on any way in. It completes the
 // call: it is the token's, and its job begins with the name of the token.
 func (s *Server) mayCall(t *access.Token, call *quota.Call) error {
-	if err := t.May(rightFor(call)); err != nil {
+	right := access.Reserve
+	if call.Family != "" {
+		right = access.Limits
+	}
+	if err := t.May(right); err != nil {
 		return err
 	}
 	src := s.current()

@@ -207,7 +207,6 @@ func (b board) Daemons(ctx context.Context) ([]fleet.Daemon, error) {
 }
 
 // Locks implements [view.Fleet].
-func (b board) Locks(ctx context.Context) ([]fleet.Lock, error) { return b.locks, b.Shelf.read(ctx) }
 
 // Paused reports whether a person paused a job.
 func (l *Life) Paused(job string) bool {

@@ -117,7 +117,8 @@ func (b *Board) History(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	p.Wide, p.Narrow = h.draw(760), h.draw(340)
-	p.Groups, p.Total = h.legend(), view.Units(h.pool, h.total)
+	p.Groups = linesOf(h.pool, slices.DeleteFunc(slices.Clone(h.groups), func(g group) bool { return g.units == 0 }))
+	p.Total = view.Units(h.pool, h.total)
 	if h.refused > 0 {
 		p.Refused = count(h.refused, "call")
 	}
@@ -346,11 +347,6 @@ func (h *past) rank(groups map[string]*group, p *palette) {
 		h.groups = append(h.groups, *rest)
 	}
 	p.paint(h.groups)
-}
-
-// legend returns a line for each group, also for one that gave units back.
-func (h *past) legend() []legend {
-	return linesOf(h.pool, slices.DeleteFunc(slices.Clone(h.groups), func(g group) bool { return g.units == 0 }))
 }
 
 // daysRead is how many days of the ledger's spend KeepDays reads.

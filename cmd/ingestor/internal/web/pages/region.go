@@ -63,7 +63,9 @@ func (s *state) regions() []region {
 	all := make([]region, 0, len(s.Feeds))
 	for i := range s.Feeds {
 		f := &s.Feeds[i]
-		all = append(all, s.region("", f, func(j *job) bool { return fetches(j, f) }))
+		all = append(all, s.region("", f, func(j *job) bool {
+			return slices.Contains(j.Charts(), ingest.Chart{Region: f.Region, Category: f.Category})
+		}))
 	}
 	for _, j := range s.Jobs {
 		for _, fresh := range j.Fresh {
@@ -166,10 +168,6 @@ func (s *state) addRuns(r *region, fetches func(*job) bool) {
 			next, r.Next, r.Waits = o.At, s.at(o.At), o.Resumes
 		}
 	}
-}
-
-func fetches(j *job, f *view.Feed) bool {
-	return slices.Contains(j.Charts(), ingest.Chart{Region: f.Region, Category: f.Category})
 }
 
 // chart is the data of the template chart.html.

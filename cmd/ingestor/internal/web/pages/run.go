@@ -41,8 +41,6 @@ func stateWord(st catalog.State) string {
 	return string(st)
 }
 
-func runPath(id int64) string { return "/runs/" + strconv.FormatInt(id, 10) }
-
 // timeline is the data of the section on runs.
 type timeline struct {
 	Wide, Narrow template.HTML
@@ -89,12 +87,10 @@ func (s *state) outlooks() (all []jobRow) {
 // stopped.
 func (s *state) runTable(runs []view.ShortRun) *table {
 	t := view.RunTable(runs)
+	job := slices.IndexFunc(t.Columns, func(c view.Column) bool { return c.Name == "job" })
 	for i := range runs {
-		for k, c := range t.Columns {
-			if c.Name == "job" {
-				t.Rows[i][k] = link{text: runs[i].Job, to: runPath(runs[i].ID), id: "run-" + strconv.FormatInt(runs[i].ID, 10)}
-			}
-		}
+		id := strconv.FormatInt(runs[i].ID, 10)
+		t.Rows[i][job] = link{text: runs[i].Job, to: "/runs/" + id, id: "run-" + id}
 		t.Rows[i] = append(t.Rows[i], s.whyRun(&runs[i]))
 	}
 	t.Columns = append(t.Columns, view.Column{Name: "why", Long: true})

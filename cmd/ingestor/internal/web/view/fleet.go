@@ -16,8 +16,6 @@ import (
 // Fleet shows what the daemons of a fleet do. [fleet.Board] implements it.
 type Fleet interface {
 	Status(ctx context.Context) (fleet.Status, error)
-	Daemons(ctx context.Context) ([]fleet.Daemon, error)
-	Locks(ctx context.Context) ([]fleet.Lock, error)
 }
 
 // FleetStatus returns the status of a fleet for JSON, where lists are never null.
