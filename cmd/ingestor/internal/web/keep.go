@@ -39,19 +39,19 @@ func (s *Server) brief(value any) lasting {
 	return lasting{value: value, until: s.o.Clock.Now().Add(s.o.Share)}
 }
 
-// turn has a request do something when it is its turn.
-type turn func(r *http.Request, do func(context.Context) error) error
+// inTurn has a request do something when it is its turn.
+type inTurn func(r *http.Request, do func(context.Context) error) error
 
 // keeping sends the answer that is kept for a request, or else the one that maker makes. A request
 // waits for its own turn, and not for that of another client who asks for the same: that one may
 // have much before it. Brief answers have figures that change with the time.
-func (s *Server) keeping(brief bool, in turn, maker func(*http.Request) (*kept.Answer, error)) http.Handler {
+func (s *Server) keeping(brief bool, turn inTurn, maker func(*http.Request) (*kept.Answer, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p := s.shelfOf(r, brief)
-		a := p.kept()
+		in, key, version := s.shelfOf(r, brief)
+		a := in.Get(version, key)
 		if a == nil {
-			err := in(r, func(ctx context.Context) (err error) {
-				a, err = p.fill(ctx, func(ctx context.Context) (*kept.Answer, error) { return maker(r.WithContext(ctx)) })
+			err := turn(r, func(ctx context.Context) (err error) {
+				a, err = in.Do(ctx, version, key, func(ctx context.Context) (*kept.Answer, error) { return maker(r.WithContext(ctx)) })
 				return err
 			})
 			if kept.SendOther(w, err) {
@@ -115,8 +115,8 @@ func (s *Server) inTurn(page http.HandlerFunc) http.Handler {
 	}, page)
 }
 
-func (s *Server) sharingIn(in turn, page http.HandlerFunc) http.Handler {
-	return s.keeping(true, in, func(r *http.Request) (*kept.Answer, error) {
+func (s *Server) sharingIn(turn inTurn, page http.HandlerFunc) http.Handler {
+	return s.keeping(true, turn, func(r *http.Request) (*kept.Answer, error) {
 		until := s.o.Clock.Now().Add(s.o.Share)
 		ctx, whole := pages.Whole(r.Context())
 		a, err := kept.Capture(page, r.WithContext(ctx))
@@ -133,49 +133,24 @@ type versioned interface {
 	Version(ctx context.Context) (int64, error)
 }
 
-// shelf is where the answer to a request is kept; nil keeps it nowhere.
-type shelf struct {
-	in      *kept.Store
-	version kept.Version
-	key     string
-}
-
-// shelfOf returns the shelf of a request. It reads the version of the catalog, so call it
-// before anything else is read.
-func (s *Server) shelfOf(r *http.Request, brief bool) *shelf {
+// shelfOf returns where the answer to a request is kept; nil keeps it nowhere. It reads the version of
+// the catalog, so call it before anything else is read.
+func (s *Server) shelfOf(r *http.Request, brief bool) (in *kept.Store, key string, version kept.Version) {
 	src := s.current()
 	if brief {
 		s.facts.Try(r.Context(), &src.Sources)
 	}
-	p := &shelf{in: src.kept, version: kept.Version{s.acted.Load()}, key: r.URL.EscapedPath() + "?" + r.URL.RawQuery}
+	in, key, version[0] = src.kept, r.URL.EscapedPath()+"?"+r.URL.RawQuery, s.acted.Load()
 	c, is := src.Catalog.(versioned)
-	if !is && !brief {
-		return nil
-	}
 	if is {
-		n, err := c.Version(r.Context())
-		if err != nil {
-			return nil // to read the catalog will say what is wrong
+		var err error
+		if version[1], err = c.Version(r.Context()); err != nil {
+			return nil, key, version // to read the catalog will say what is wrong
 		}
-		p.version[1] = n
+	} else if !brief {
+		return nil, key, version
 	}
-	return p
-}
-
-// kept returns the answer that is kept there, or nil.
-func (p *shelf) kept() *kept.Answer {
-	if p == nil {
-		return nil
-	}
-	return p.in.Get(p.version, p.key)
-}
-
-// fill returns the answer that is kept there, or the one that maker returns.
-func (p *shelf) fill(ctx context.Context, maker func(context.Context) (*kept.Answer, error)) (*kept.Answer, error) {
-	if p == nil {
-		return maker(ctx)
-	}
-	return p.in.Do(ctx, p.version, p.key, maker)
+	return in, key, version
 }
 
 func encode(value any) ([]byte, error) {

@@ -13,7 +13,6 @@ import (
 // that are due until then times the cost of one.
 type forecast struct {
 	Until    moment
-	Reset    bool // Until is a reset, and not just 24 hours from now
 	Lines    []forecastLine
 	Units    int64
 	Free     int64
@@ -56,7 +55,7 @@ func (s *state) forecast(u *quota.Usage) *forecast {
 	until := s.Now.Add(day)
 	f := &forecast{Window: period(w), window: w.Window, Free: w.Remaining, Fits: true, pool: u.Pool.String()}
 	if w.Spec.Calendar() && w.ResetAt.After(s.Now) {
-		until, f.Reset = w.ResetAt, true
+		until = w.ResetAt
 	}
 	f.Until = s.Moment(until)
 	pool := u.Pool.String()

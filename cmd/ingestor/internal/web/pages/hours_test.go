@@ -54,7 +54,7 @@ func TestOnlyTheFirstHourIsDivided(t *testing.T) {
 
 func hoursOf(r *viewtest.Rig, by grouping) hours {
 	r.Helper()
-	b := New(r.Sources, &Options{Clock: r.Clock})
+	b := New(r.Sources, onlyRead(r.Clock))
 	s := b.read(r.Context())
 	u := s.Pool("youtube/units")
 	return s.hours(u, verdict.Shown(u), by)
@@ -125,7 +125,7 @@ func TestSpendOfEarlierVersions(t *testing.T) {
 	r := viewtest.New(t, nil)
 	_, err := r.Ledger.Reserve(t.Context(), quota.Call{Method: "search.list", Job: "new"})
 	r.Must(err)
-	b := New(r.Sources, &Options{Clock: r.Clock})
+	b := New(r.Sources, onlyRead(r.Clock))
 	s := b.read(t.Context())
 	u := s.Pool("youtube/units")
 	if u.Allowances[0].Used == 0 {
@@ -170,4 +170,9 @@ func told(lines []legend) string {
 		all[i] = fmt.Sprintf("%s %s %s %s", l.Name, l.Kind, l.Units, l.Share)
 	}
 	return fmt.Sprint(all)
+}
+
+// onlyRead are the options of a board on which nobody acts.
+func onlyRead(clock quota.Clock) *Options {
+	return &Options{Clock: clock, Facts: verdict.NewReader(&verdict.Options{Clock: clock}), Operated: func() bool { return false }}
 }

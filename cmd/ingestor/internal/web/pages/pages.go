@@ -8,7 +8,6 @@
 package pages
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -21,15 +20,15 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// Options are the settings of [New].
+// Options are the settings of [New]. All are required.
 type Options struct {
 	Clock quota.Clock
 	Log   *slog.Logger
-	Facts *verdict.Reader // nil reads with the clock, and writes nothing
+	Facts *verdict.Reader
 
 	// Searching runs a search when it is its turn. It returns an error for people.
 	Searching func(ctx context.Context, search func(context.Context) error) error
-	// Operated reports whether people may act on the pages; nil says that they may not.
+	// Operated reports whether people may act on the pages.
 	Operated func() bool
 }
 
@@ -43,15 +42,7 @@ type Board struct {
 
 // New returns a board that calls sources once for each page and shows them.
 func New(sources func() view.Sources, o *Options) *Board {
-	b := &Board{o: *o, sources: sources}
-	b.o.Facts = cmp.Or(b.o.Facts, verdict.NewReader(&verdict.Options{Clock: o.Clock}))
-	if b.o.Operated == nil {
-		b.o.Operated = func() bool { return false }
-	}
-	if b.o.Searching == nil {
-		b.o.Searching = func(ctx context.Context, search func(context.Context) error) error { return search(ctx) }
-	}
-	return b
+	return &Board{o: *o, sources: sources}
 }
 
 // Home serves the first page: /, or /?by=method to group spend by method.

@@ -44,6 +44,8 @@ func pagesOf(under *viewtest.Rig) *rig {
 	r := &rig{Rig: under, src: under.Sources(), mux: http.NewServeMux()}
 	b := pages.New(func() view.Sources { return r.src }, &pages.Options{
 		Clock: r.Clock, Log: slog.New(slog.DiscardHandler), Facts: verdict.NewReader(&verdict.Options{Clock: r.Clock, MaxAge: 26 * time.Hour}),
+		Operated:  func() bool { return false },
+		Searching: func(ctx context.Context, search func(context.Context) error) error { return search(ctx) },
 	})
 	r.board = b
 	r.mux.HandleFunc("GET /{$}", b.Home)
