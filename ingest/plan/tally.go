@@ -78,13 +78,6 @@ type tally struct {
 
 type deferredKey struct{ job, work, pool string }
 
-func newTally(s *scenario, r *rig, end func(error)) *tally {
-	return &tally{
-		s: s, rig: r, end: end, last: s.from, pools: map[quota.Pool]*Pool{},
-		deferred: map[deferredKey]*Deferred{}, stale: map[staleKey]*Stale{},
-	}
-}
-
 func (t *tally) add(j *ingest.Job, rep *ingest.Report, err error) {
 	if err != nil {
 		t.failed = errors.Join(t.failed, err)
@@ -92,24 +85,19 @@ func (t *tally) add(j *ingest.Job, rep *ingest.Report, err error) {
 	}
 	ctx := context.Background()
 	t.runs++
-	scheduled, err := t.scheduled(ctx, j)
+	last, err := t.rig.sketch.Runs(ctx, catalog.RunsQuery{Job: j.Name, Limit: 1})
 	if err != nil {
 		t.failed = errors.Join(t.failed, err)
 		return
+	}
+	var scheduled time.Time // zero if it resumed deferred work
+	if len(last) > 0 {
+		scheduled = last[0].Scheduled
 	}
 	for i := range rep.Work {
 		t.addWork(j, &rep.Work[i], rep.Ended, scheduled)
 	}
 	t.failed = errors.Join(t.failed, t.readUsage(ctx), t.readSpend(ctx, rep.Ended))
-}
-
-// scheduled returns when the last run of a job was due, or zero if it resumed deferred work.
-func (t *tally) scheduled(ctx context.Context, j *ingest.Job) (time.Time, error) {
-	runs, err := t.rig.sketch.Runs(ctx, catalog.RunsQuery{Job: j.Name, Limit: 1})
-	if err != nil || len(runs) == 0 {
-		return time.Time{}, err
-	}
-	return runs[0].Scheduled, nil
 }
 
 func (t *tally) addWork(j *ingest.Job, w *ingest.WorkReport, now, scheduled time.Time) {

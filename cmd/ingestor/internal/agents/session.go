@@ -181,14 +181,11 @@ func (s *session) reserve(ctx context.Context, in wantedReservation) (reservatio
 		s.mu.Unlock()
 		s.freeSlots(&call, granted)
 	}
-	return reservation{Allowed: true, ID: id, Charges: granted.Charges(), Session: s.budget(), Message: "make the call" + again(known && granted.Repeat)}, nil
-}
-
-func again(repeat bool) string {
-	if repeat {
-		return "; this id was granted before, and nothing more was charged"
+	answer := reservation{Allowed: true, ID: id, Charges: granted.Charges(), Session: s.budget(), Message: "make the call"}
+	if known && granted.Repeat {
+		answer.Message += "; this id was granted before, and nothing more was charged"
 	}
-	return ""
+	return answer, nil
 }
 
 // name returns the id of a reservation, and whether the session has one of that id. An id

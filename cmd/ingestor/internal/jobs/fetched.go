@@ -44,19 +44,17 @@ func showFeeds(ctx context.Context, a *session.Session, c session.AnyCatalog, mo
 	}
 	views := view.Feeds(feeds, a.Loaded.List(), a.Now(), most)
 	late := view.Late(views)
-	err = a.Print(views, func(s *console.Sheet) { feedTable(s, views) })
+	err = a.Print(views, func(s *console.Sheet) {
+		if len(views) == 0 {
+			s.Line("No job fetches charts, and none was fetched.")
+			return
+		}
+		s.View(view.FeedTable(views))
+	})
 	if err != nil || len(late) == 0 {
 		return err
 	}
 	return fmt.Errorf("older than %s, or missing: %s\nTo see why: ingestor runs", console.Span(most), strings.Join(late, ", "))
-}
-
-func feedTable(s *console.Sheet, all []view.Feed) {
-	if len(all) == 0 {
-		s.Line("No job fetches charts, and none was fetched.")
-		return
-	}
-	s.View(view.FeedTable(all))
 }
 
 func TrendingCommand(a *session.Session) *cobra.Command {

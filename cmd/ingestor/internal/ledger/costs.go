@@ -96,16 +96,14 @@ func listCostsCommand(a *session.Session) *cobra.Command {
 			}
 			all = append(all, row)
 		}
-		return a.Print(all, func(s *console.Sheet) { builtinBooks(s, all) })
+		return a.Print(all, func(s *console.Sheet) {
+			rows := make([][]string, len(all))
+			for i, b := range all {
+				rows[i] = []string{b.Name, strings.Join(b.Upstreams, ", "), b.Verified, b.Source}
+			}
+			s.Table(console.Columns("name", "upstream", "verified", "~source"), rows)
+		})
 	})
-}
-
-func builtinBooks(s *console.Sheet, all []builtinBook) {
-	rows := make([][]string, len(all))
-	for i, b := range all {
-		rows[i] = []string{b.Name, strings.Join(b.Upstreams, ", "), b.Verified, b.Source}
-	}
-	s.Table(console.Columns("name", "upstream", "verified", "~source"), rows)
 }
 
 type price struct {
@@ -239,7 +237,14 @@ func factsCommand(a *session.Session) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := a.Print(all, func(s *console.Sheet) { writeFacts(s, all) }); err != nil || most == 0 {
+		err = a.Print(all, func(s *console.Sheet) {
+			for _, f := range all {
+				s.Line("%s, compared on %s, %d days ago", s.In(console.Bold, f.Book), f.Verified, f.Days)
+				s.Line("  source: %s", f.Source)
+				told(s, f.Facts)
+			}
+		})
+		if err != nil || most == 0 {
 			return err
 		}
 		return tooOld(all, most)
@@ -295,14 +300,6 @@ func (p *price) words() string {
 		text += "; source: " + p.Source
 	}
 	return text
-}
-
-func writeFacts(s *console.Sheet, all []bookFacts) {
-	for _, f := range all {
-		s.Line("%s, compared on %s, %d days ago", s.In(console.Bold, f.Book), f.Verified, f.Days)
-		s.Line("  source: %s", f.Source)
-		told(s, f.Facts)
-	}
 }
 
 // tooOld returns an error that names the books that were compared too long ago.

@@ -97,8 +97,11 @@ func execProgram(ctx context.Context, a *session.Session, s *settings.Settings, 
 		Job: f.job, Args: args, Upstreams: f.upstreams, Class: f.class, Account: f.account, Budget: f.budget, Wait: f.wait, PassEnv: f.passEnv,
 		Grace: f.grace, Stop: f.onRefusal == "stop", State: f.state, Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr, Lock: lock, Proxy: with,
 	})
-	if err != nil {
-		return notStarted(err)
+	switch {
+	case errors.Is(err, quota.ErrBadInput):
+		return console.Config(err)
+	case err != nil:
+		return &console.Exit{Code: console.ExitDown, Err: err}
 	}
 	done.Add(p.Close)
 	for {
@@ -156,14 +159,6 @@ func rest(ctx, held context.Context, d time.Duration) error {
 	case <-timer.C:
 		return nil
 	}
-}
-
-// notStarted returns an error of a program's proxy, with its exit code.
-func notStarted(err error) error {
-	if errors.Is(err, quota.ErrBadInput) {
-		return console.Config(err)
-	}
-	return &console.Exit{Code: console.ExitDown, Err: err}
 }
 
 func programEnded(err error) error {

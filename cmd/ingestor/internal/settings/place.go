@@ -135,8 +135,8 @@ func (s *Settings) takeMapping(n *strictyaml.Node, to reflect.Value) error {
 	for _, e := range n.Entries {
 		if t.Kind() == reflect.Struct {
 			field, known := fieldOf(t, e.Key)
-			if !known {
-				return s.fault(e.At, unknownField(t, e.Key))
+			if field.Name == "" {
+				return s.fault(e.At, unknownField(e.Key, known))
 			}
 			if err := s.take(e.Value, e.Key, field, to.FieldByIndex(field.Index)); err != nil {
 				return err
@@ -155,14 +155,8 @@ func (s *Settings) takeMapping(n *strictyaml.Node, to reflect.Value) error {
 	return nil
 }
 
-// unknownField says that a struct has no field of this name, and which one was probably meant.
-func unknownField(t reflect.Type, key string) string {
-	var known []string
-	for _, f := range reflect.VisibleFields(t) {
-		if f.IsExported() && !f.Anonymous && yamlName(f) != "-" {
-			known = append(known, yamlName(f))
-		}
-	}
+// unknownField says that there is no field of this name, and which one was probably meant.
+func unknownField(key string, known []string) string {
 	meant := ""
 	if best := strictyaml.Nearest(key, known); best != "" {
 		meant = fmt.Sprintf("; did you mean %q?", best)
@@ -170,13 +164,17 @@ func unknownField(t reflect.Type, key string) string {
 	return fmt.Sprintf("unknown field %q%s\nTo list the fields: ingestor config schema", key, meant)
 }
 
-func fieldOf(t reflect.Type, key string) (reflect.StructField, bool) {
+// fieldOf returns the field of a struct with a name in YAML. If there is none, it returns the names of all.
+func fieldOf(t reflect.Type, key string) (field reflect.StructField, known []string) {
 	for _, f := range reflect.VisibleFields(t) {
-		if f.IsExported() && !f.Anonymous && yamlName(f) == key && key != "-" {
-			return f, true
+		if name := yamlName(f); f.IsExported() && !f.Anonymous && name != "-" {
+			if name == key {
+				return f, nil
+			}
+			known = append(known, name)
 		}
 	}
-	return reflect.StructField{}, false
+	return field, known
 }
 
 var errZero = errors.New("0 makes no sense here; leave it out for the default")

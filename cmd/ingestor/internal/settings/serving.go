@@ -276,14 +276,6 @@ type Reconciling struct {
 // watchEvery is how often Google's own count is read. It comes about seven minutes late.
 const watchEvery = 3 * time.Minute
 
-// checkWatch checks the settings about Google's own count.
-func (s *Settings) checkWatch() (faults faults) {
-	if s.WatchEvery < time.Minute || s.WatchEvery > 12*time.Hour {
-		faults.add("watch_every", "it must be 1m to 12h: Google counts by the minute")
-	}
-	return faults
-}
-
 // learnLimits makes the price book adopt larger limits, too, if the settings say so.
 func (s *Settings) learnLimits() {
 	u := s.Book.Upstreams[Metered]

@@ -162,7 +162,11 @@ func FromText(to reflect.Type, value any) (any, error) {
 	case !is:
 		return value, nil
 	case to == reflect.TypeFor[time.Duration]():
-		return parseDuration(text)
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return nil, fmt.Errorf("%q is not a duration; write it with its unit, as 90s or 6h", text)
+		}
+		return d, nil
 	case to == reflect.TypeFor[[]string]():
 		list := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 		if len(list) == 0 {
@@ -183,15 +187,6 @@ func FromText(to reflect.Type, value any) (any, error) {
 		return is, nil
 	}
 	return value, nil
-}
-
-// parseDuration reads a duration and requires its unit.
-func parseDuration(text string) (time.Duration, error) {
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		return 0, fmt.Errorf("%q is not a duration; write it with its unit, as 90s or 6h", text)
-	}
-	return d, nil
 }
 
 // read reads the file of settings. Without a path it reads ./ingestor.yaml, or the one in
@@ -229,7 +224,7 @@ func (s *Settings) Check() error {
 	if err := s.placed(s.zeros()); err != nil { // Prepare would take them for the default
 		return err
 	}
-	if err := s.placed(slices.Concat(s.Prepare(), s.checkCommand(), s.checkServer(), s.checkCallers(), s.checkProxy(), s.checkWatch(), s.checkNotify())); err != nil {
+	if err := s.placed(slices.Concat(s.Prepare(), s.checkCommand(), s.checkServer(), s.checkCallers(), s.checkProxy(), s.checkNotify())); err != nil {
 		return err
 	}
 	var err error
@@ -295,6 +290,9 @@ func (s *Settings) checkCommand() (faults faults) {
 	}
 	if _, err := open.Parse(s.Ledger); err != nil {
 		faults.add("ledger", "%w", err)
+	}
+	if s.WatchEvery < time.Minute || s.WatchEvery > 12*time.Hour {
+		faults.add("watch_every", "it must be 1m to 12h: Google counts by the minute")
 	}
 	if s.FleetSize < 0 {
 		faults.add("fleet_size", "%d is no number of machines", s.FleetSize)

@@ -176,21 +176,13 @@ func (s *Server) runs(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if len(all) == 0 && ask.Job != "" {
-		if err := s.scheduled(ask.Job); err != nil {
-			return nil, err
+		if jobs := view.JobNames(s.current().Jobs); !slices.Contains(jobs, ask.Job) {
+			return nil, notFound("there is no job %.40q and no run of it; the jobs are %s", ask.Job, strings.Join(jobs, ", "))
 		}
 	}
 	return lasting{value: struct {
 		Runs []catalog.RunRecord `json:"runs"`
 	}{view.Runs(all)}}, nil
-}
-
-func (s *Server) scheduled(job string) error {
-	all := view.JobNames(s.current().Jobs)
-	if slices.Contains(all, job) {
-		return nil
-	}
-	return notFound("there is no job %.40q and no run of it; the jobs are %s", job, strings.Join(all, ", "))
 }
 
 func notFound(format string, args ...any) *problem.Problem {

@@ -81,9 +81,11 @@ func (b *Board) rows(r *http.Request, s *state) ([][]string, error) {
 		}
 		w := verdict.Shown(u)
 		if name := q.Get("window"); name != "" {
-			if w = windowOf(u, name); w == nil {
+			i := slices.IndexFunc(u.Allowances, func(w quota.WindowUsage) bool { return w.Window == name })
+			if i < 0 {
 				return nil, orNone(s.Outage)
 			}
+			w = &u.Allowances[i]
 		}
 		return s.whoRows(s.hours(u, w, byJob)), nil
 	case "regions":
@@ -116,15 +118,6 @@ func (b *Board) rows(r *http.Request, s *state) ([][]string, error) {
 		return workRows(run), nil
 	}
 	return nil, errNone
-}
-
-func windowOf(u *quota.Usage, name string) *quota.WindowUsage {
-	for i := range u.Allowances {
-		if u.Allowances[i].Window == name {
-			return &u.Allowances[i]
-		}
-	}
-	return nil
 }
 
 func orNone(err error) error {

@@ -44,7 +44,9 @@ func (b *Board) Fleet(w http.ResponseWriter, r *http.Request) {
 		b.show(w, r, http.StatusOK, "fleet", p)
 		return
 	}
-	p.Notes, p.Counts = fleetNotes(&is, b.o.Facts.Typed), fleetCounts(&is)
+	if p.Notes, p.Counts = verdict.OfFleet(&is, nil, b.o.Facts.Typed), fleetCounts(&is); p.Notes == nil {
+		p.Notes = []note{{Level: good, Says: say("A daemon leads, no job is paused, and the clocks agree")}}
+	}
 	if len(is.Daemons) > 0 {
 		p.Daemon = s.table("The daemons", true, view.DaemonTable(&is))
 	}
@@ -58,14 +60,6 @@ func (b *Board) Fleet(w http.ResponseWriter, r *http.Request) {
 		p.Behind = view.Number(*is.Behind)
 	}
 	b.show(w, r, http.StatusOK, "fleet", p)
-}
-
-// fleetNotes says what needs attention, or that nothing does.
-func fleetNotes(is *fleet.Status, typed string) []note {
-	if all := verdict.OfFleet(is, nil, typed); all != nil {
-		return all
-	}
-	return []note{{Level: good, Says: say("A daemon leads, no job is paused, and the clocks agree")}}
 }
 
 // fleetCounts says how many daemons there are, and how much work in each state.

@@ -53,7 +53,12 @@ type daemonRow struct {
 var daemonColumns = []column[daemonRow]{
 	{Column{Name: "daemon", Long: true}, func(d *daemonRow) any { return d.ID }},
 	{Column{Name: "state"}, func(d *daemonRow) any { return daemonState(d.Daemon) }},
-	{Column{Name: "leads"}, func(d *daemonRow) any { return mark(d.Leader) }},
+	{Column{Name: "leads"}, func(d *daemonRow) any {
+		if d.Leader {
+			return "yes"
+		}
+		return nil
+	}},
 	{Column{Name: "version", Spare: true}, func(d *daemonRow) any { return text(d.Version) }},
 	{Column{Name: "price book", Number: true}, func(d *daemonRow) any { return d.Revision }},
 	{Column{Name: "holds", Long: true}, func(d *daemonRow) any { return text(names(d.holds)) }},
@@ -79,14 +84,6 @@ func daemonState(d *fleet.Daemon) State {
 		return State{Level: Good, Text: d.State}
 	}
 	return State{Level: Warn, Text: d.State}
-}
-
-// mark is a cell that says yes, or is empty.
-func mark(is bool) any {
-	if is {
-		return "yes"
-	}
-	return nil
 }
 
 // skew is a cell that is empty if a clock differs little.
