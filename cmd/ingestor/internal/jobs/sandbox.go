@@ -253,12 +253,12 @@ func demo(ctx context.Context, a *session.Session) (err error) {
 	a.Clock, a.Loaded, a.Log = clock, s, slog.New(slog.DiscardHandler)
 	say(a, "Eight regions, four pages each: 32 units. The quota is %d a day, of which %d stay free.", demoQuota, demoHeadroom)
 	say(a, "Everything is in %s, and stays there; delete it when you like.", dir)
-	shown := &relay{}
-	w, err := openWorks(ctx, a, s, &done, shown.tell)
+	var display func(ingest.Progress) // the present one
+	w, err := openWorks(ctx, a, s, &done, func(p ingest.Progress) { display(p) })
 	if err != nil {
 		return err
 	}
-	if err := demoRuns(ctx, a, w, shown, clock); err != nil {
+	if err := demoRuns(ctx, a, w, &display, clock); err != nil {
 		return err
 	}
 	if err := demoSpend(ctx, a, w, sim); err != nil {
@@ -274,11 +274,11 @@ func demo(ctx context.Context, a *session.Session) (err error) {
 
 // demoRuns makes runs until all work is done. The second run starts at the time that the
 // ledger named.
-func demoRuns(ctx context.Context, a *session.Session, w *works, shown *relay, clock *quota.SimClock) error {
+func demoRuns(ctx context.Context, a *session.Session, w *works, display *func(ingest.Progress), clock *quota.SimClock) error {
 	for n := 1; ; n++ {
 		title(a, fmt.Sprintf("Run %d, at %s", n, console.Stamp(clock.Now())))
 		watched := watch(a)
-		shown.display = watched.tell
+		*display = watched.tell
 		all := runOnce(ctx, a, w, w.settings.List(), &runFlags{once: true, due: true})
 		watched.close()
 		if err := showRuns(a, all); err != nil {
@@ -371,11 +371,6 @@ func pace(a *session.Session) time.Duration {
 	}
 	return 0
 }
-
-// relay forwards progress to the present display.
-type relay struct{ display func(ingest.Progress) }
-
-func (r *relay) tell(p ingest.Progress) { r.display(p) }
 
 func title(a *session.Session, text string) {
 	s := console.NewSheet(a.Stdout)

@@ -73,19 +73,11 @@ func (r *readings) job(ctx context.Context, src *view.Sources, j *ingest.Job) er
 
 func (r *readings) run(last *catalog.RunRecord, j *ingest.Job) {
 	for _, state := range []catalog.State{catalog.Running, catalog.Done, catalog.Deferred, catalog.Failed, catalog.Skipped} {
-		is := 0.0
-		if last.State == state {
-			is = 1
-		}
-		r.add(runState, is, j.Name, string(state))
+		r.add(runState, truth(last.State == state), j.Name, string(state))
 	}
-	units, pages := int64(0), 0
-	for _, w := range last.Work {
-		units += w.Units
-		pages += w.Pages
-	}
-	r.add(runUnits, float64(units), j.Name)
-	r.add(runPages, float64(pages), j.Name)
+	sum := view.Total(last)
+	r.add(runUnits, float64(sum.Units), j.Name)
+	r.add(runPages, float64(sum.Pages), j.Name)
 	r.add(runStarted, instant(last.StartedAt), j.Name)
 	if !last.EndedAt.IsZero() {
 		r.add(runEnded, instant(last.EndedAt), j.Name)

@@ -150,9 +150,7 @@ func (s state) Collect(to chan<- prometheus.Metric) {
 		for _, level := range []view.Level{view.Good, view.Warn, view.Bad} {
 			found.add(verdictLevel, truth(level == now), string(level))
 		}
-		for _, one := range found {
-			to <- one
-		}
+		found.send(to)
 	}
 	sources := map[string]source{"ledger": {ledgerUp, readLedger}}
 	if src.Catalog != nil {
@@ -164,9 +162,7 @@ func (s state) Collect(to chan<- prometheus.Metric) {
 	if src.Counting != nil {
 		var found readings
 		found.counting(src.Counting.State())
-		for _, one := range found {
-			to <- one
-		}
+		found.send(to)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), s.o.Timeout)
 	defer cancel()
@@ -178,18 +174,13 @@ func (s state) Collect(to chan<- prometheus.Metric) {
 				read, err := source.read(ctx, src)
 				return func() { found = read }, err
 			})
-			up := 1.0
 			if err != nil {
 				s.o.Log.Warn("metrics: the "+name+" cannot be read", "error", err)
-				up = 0
 			} else if stuck[name] != nil {
 				s.o.Log.Warn("metrics: the "+name+" cannot be written", "error", stuck[name])
-				up = 0
 			}
-			found.add(source.up, up)
-			for _, one := range found {
-				to <- one
-			}
+			found.add(source.up, truth(err == nil && stuck[name] == nil))
+			found.send(to)
 		})
 	}
 	all.Wait()
@@ -210,6 +201,12 @@ func (r *readings) add(d *prometheus.Desc, value float64, labels ...string) {
 	*r = append(*r, prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...))
 }
 
+func (r *readings) send(to chan<- prometheus.Metric) {
+	for _, one := range *r {
+		to <- one
+	}
+}
+
 // instant returns a time in the form of Prometheus; zero means never.
 func instant(t time.Time) float64 {
 	if t.IsZero() {
@@ -225,12 +222,8 @@ var (
 )
 
 func (r *readings) counting(s view.CountState) {
-	up := 1.0
-	if s.Err != nil {
-		up = 0
-	}
 	if !s.Read.IsZero() || s.Err != nil {
-		r.add(countUp, up)
+		r.add(countUp, truth(s.Err == nil))
 		r.add(countRead, instant(s.Read))
 	}
 }

@@ -127,7 +127,14 @@ func orNone(err error) error {
 	return err
 }
 
-// The rows of the figures, with their headings.
+// rowsOf returns a row for each of all, below the headings.
+func rowsOf[T any](headings string, all []T, row func(*T) []any) [][]string {
+	rows := [][]string{strings.Fields(headings)}
+	for i := range all {
+		rows = append(rows, cells(row(&all[i])...))
+	}
+	return rows
+}
 
 func (s *state) poolRows() [][]string {
 	rows := [][]string{{"pool", "window", "used", "limit", "left", "quota", "headroom", "next_units", "next_at", "resets_at", "blocked_until"}}
@@ -140,25 +147,21 @@ func (s *state) poolRows() [][]string {
 }
 
 func regionRows(all []region) [][]string {
-	rows := [][]string{{"region", "category", "job", "state", "fetched", "age_seconds", "videos", "pending", "last_run", "last_state", "next_run"}}
-	for _, r := range all {
+	return rowsOf("region category job state fetched age_seconds videos pending last_run last_state next_run", all, func(r *region) []any {
 		var age any
 		if r.AgeSeconds != nil {
 			age = *r.AgeSeconds
 		}
-		rows = append(rows, cells(r.Region, r.Category, r.Job, r.State, r.FetchedAt, age, r.Videos, r.Pending, r.Last, r.LastState, r.Next))
-	}
-	return rows
+		return []any{r.Region, r.Category, r.Job, r.State, r.FetchedAt, age, r.Videos, r.Pending, r.Last, r.LastState, r.Next}
+	})
 }
 
 func (b *Board) chartRows(ctx context.Context, s *state, region, category string) (rows [][]string, err error) {
-	rows = [][]string{{"rank", "video", "title", "channel", "published"}}
 	err = b.o.Facts.Within(ctx, func(ctx context.Context) error {
 		all, err := s.src.Catalog.Chart(ctx, region, category)
-		for i := range all.Entries {
-			v := &all.Entries[i].Video
-			rows = append(rows, cells(all.Entries[i].Rank, v.ID, v.Title, v.ChannelTitle, v.PublishedAt))
-		}
+		rows = rowsOf("rank video title channel published", all.Entries, func(e *catalog.Entry) []any {
+			return []any{e.Rank, e.Video.ID, e.Video.Title, e.Video.ChannelTitle, e.Video.PublishedAt}
+		})
 		return err
 	})
 	if errors.Is(err, catalog.ErrNotFound) {
@@ -168,24 +171,19 @@ func (b *Board) chartRows(ctx context.Context, s *state, region, category string
 }
 
 func jobRows(all []*job) [][]string {
-	rows := [][]string{{"job", "schedule", "next", "units_of_a_run", "known_from_runs"}}
-	for _, j := range all {
-		var units any
+	return rowsOf("job schedule next units_of_a_run known_from_runs", all, func(of **job) []any {
+		j, units := *of, any(nil)
 		if !j.Cost.Unknown {
 			units = j.Cost.Units
 		}
-		rows = append(rows, cells(j.Name, j.Schedule(), j.Next, units, j.Cost.Runs))
-	}
-	return rows
+		return []any{j.Name, j.Schedule(), j.Next, units, j.Cost.Runs}
+	})
 }
 
 func (b *Board) actionRows(ctx context.Context, s *state) (rows [][]string, err error) {
-	rows = [][]string{{"when", "who", "did", "to", "detail"}}
 	err = b.o.Facts.Within(ctx, func(ctx context.Context) error {
 		all, err := s.src.Catalog.Actions(ctx, catalog.KeptActions)
-		for _, a := range all {
-			rows = append(rows, cells(a.At, a.Who, a.What, a.Target, a.Detail))
-		}
+		rows = rowsOf("when who did to detail", all, func(a *catalog.Action) []any { return []any{a.At, a.Who, a.What, a.Target, a.Detail} })
 		return err
 	})
 	return rows, err
@@ -255,11 +253,7 @@ func instant(t time.Time) string {
 }
 
 func (s *state) whoRows(h hours) [][]string {
-	rows := [][]string{{"who", "kind", "units", "percent", "spent_since"}}
-	for _, l := range h.legend() {
-		rows = append(rows, cells(l.Name, l.Kind, l.units, l.share, h.since))
-	}
-	return rows
+	return rowsOf("who kind units percent spent_since", h.legend(), func(l *legend) []any { return []any{l.Name, l.Kind, l.units, l.share, h.since} })
 }
 
 // rows returns a row for each bar and group with spend, and one for the refusals of a bar.
@@ -283,22 +277,16 @@ func (h *past) rows() [][]string {
 }
 
 func runRows(runs []catalog.RunRecord) [][]string {
-	rows := [][]string{{"run", "job", "started", "ended", "state", "pages", "units", "new", "updated", "resumes", "charges"}}
-	for i := range runs {
-		r := &runs[i]
+	return rowsOf("run job started ended state pages units new updated resumes charges", runs, func(r *catalog.RunRecord) []any {
 		sum := view.Total(r)
-		rows = append(rows, cells(r.ID, r.Job, r.StartedAt, r.EndedAt, r.State, sum.Pages, sum.Units, sum.New, sum.Updated, r.ResumeAt, charges(&sum)))
-	}
-	return rows
+		return []any{r.ID, r.Job, r.StartedAt, r.EndedAt, r.State, sum.Pages, sum.Units, sum.New, sum.Updated, r.ResumeAt, charges(&sum)}
+	})
 }
 
 func workRows(r *catalog.RunRecord) [][]string {
-	rows := [][]string{{"work", "state", "pages", "units", "refused_calls", "new", "updated", "why", "resumes", "charges"}}
-	for i := range r.Work {
-		w := &r.Work[i]
-		rows = append(rows, cells(w.Work, w.State, w.Pages, w.Units, w.Refused, w.New, w.Updated, why(w), w.ResumeAt, charges(w)))
-	}
-	return rows
+	return rowsOf("work state pages units refused_calls new updated why resumes charges", r.Work, func(w *catalog.WorkRecord) []any {
+		return []any{w.Work, w.State, w.Pages, w.Units, w.Refused, w.New, w.Updated, why(w), w.ResumeAt, charges(w)}
+	})
 }
 
 // charges returns the units by pool, such as youtube/searches=1 youtube/units=4.
