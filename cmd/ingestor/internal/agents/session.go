@@ -53,10 +53,7 @@ type held struct {
 }
 
 func newSession(ctx context.Context, l *quota.Ledger, o *Options) *session {
-	s := &session{ledger: l, o: o, log: o.Log, prefix: rand.Text() + "/", waiting: make(chan struct{}, mostWaiting), open: map[string]*held{}, gone: map[string]bool{}, busy: map[string]chan struct{}{}}
-	if s.log == nil {
-		s.log = slog.Default()
-	}
+	s := &session{ledger: l, o: o, log: cmp.Or(o.Log, slog.Default()), prefix: rand.Text() + "/", waiting: make(chan struct{}, mostWaiting), open: map[string]*held{}, gone: map[string]bool{}, busy: map[string]chan struct{}{}}
 	s.ended, s.stop = context.WithCancel(ctx)
 	return s
 }

@@ -4,6 +4,7 @@
 package googlecount
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -95,9 +96,7 @@ func Open(ctx context.Context, o *Options) (*Reader, error) {
 		detect = func() (*auth.Credentials, error) {
 			return credentials.NewCredentialsFromJSON(credentials.CredType(about.Type), text, find)
 		}
-		if r.project == "" {
-			r.project = about.Project
-		}
+		r.project = cmp.Or(r.project, about.Project)
 		if about.Email != "" {
 			r.account = "serviceAccount:" + about.Email
 		}

@@ -2,6 +2,7 @@ package notify
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -47,11 +48,11 @@ func (w *Watcher) tellAlone(ctx context.Context, in *Inputs, now time.Time, faul
 	if a.told == nil {
 		a.told, a.sent = map[string]*message{}, map[string]bool{}
 	}
-	is := event{ID: newID(), Kind: Disk, Text: cut(fmt.Sprintf("On %s, the catalog cannot be written, so no run can do its work: %v", here(), fault))}
+	is := event{ID: rand.Text(), Kind: Disk, Text: cut(fmt.Sprintf("On %s, the catalog cannot be written, so no run can do its work: %v", here(), fault))}
 	for name, t := range in.Targets {
 		m := a.told[name]
 		if m == nil && t.wants(&is) {
-			m = &message{ID: "msg_" + newID(), Target: name, Made: now, Items: []Item{{ID: is.ID, Kind: is.Kind, State: began, Text: is.Text, Began: now}}}
+			m = &message{ID: "msg_" + rand.Text(), Target: name, Made: now, Items: []Item{{ID: is.ID, Kind: is.Kind, State: began, Text: is.Text, Began: now}}}
 			a.told[name] = m
 		}
 		if m == nil || a.sent[name] {

@@ -265,13 +265,12 @@ func TestAFullDiskIsToldWithoutTheCatalog(t *testing.T) {
 func TestAnotherCauseIsAnotherEvent(t *testing.T) {
 	s := &slate{}
 	targets := map[string]Target{"ops": {}}
-	id := newID
 	state := func(outage error) *verdict.State {
 		return &verdict.State{Now: noon, Book: &quota.Book{}, Outage: outage}
 	}
 	look := func(outage error) (all []string) {
 		f := find(state(outage), nil, nil)
-		s.apply(noon, targets, f.facts, f.knows, id)
+		s.apply(noon, targets, f.facts, f.knows)
 		for _, e := range s.Events {
 			if e.Ended.IsZero() {
 				all = append(all, e.Text)
@@ -430,15 +429,15 @@ func TestManyAtOnce(t *testing.T) {
 	for i := range 150 {
 		facts = append(facts, Fact{Key: fmt.Sprint("blocked/", i), Kind: Blocked, Text: strings.Repeat("x", 10_000)})
 	}
-	s.apply(noon, targets, facts, func(string) bool { return true }, newID)
-	mine, _ := s.take(noon, targets, "me", newID)
+	s.apply(noon, targets, facts, func(string) bool { return true })
+	mine, _ := s.take(noon, targets, "me")
 	if len(mine) != 1 || len(mine[0].Items) != mostItems || mine[0].More != 50 || len(s.Messages) != 1 {
 		t.Fatalf("%d messages", len(mine))
 	}
 	if text, err := bodyOf(mine[0]); err != nil || len(text) > 256<<10 {
 		t.Errorf("a body of %d bytes, %v", len(text), err)
 	}
-	if again, _ := s.take(noon, targets, "other", newID); len(again) != 0 {
+	if again, _ := s.take(noon, targets, "other"); len(again) != 0 {
 		t.Error("another process sends it, too")
 	}
 }
@@ -572,12 +571,12 @@ func TestRandomHistories(t *testing.T) {
 			if me == "process 0" { // it has not been reloaded yet
 				targets = map[string]Target{"a": targets["a"]}
 			}
-			s.apply(now, targets, facts, func(string) bool { return !blind }, newID)
+			s.apply(now, targets, facts, func(string) bool { return !blind })
 			for _, e := range s.Events {
 				begun[e.ID] = e.Kind
 			}
 			var mine []message
-			taken, _ := s.take(now, targets, me, newID)
+			taken, _ := s.take(now, targets, me)
 			for _, m := range taken {
 				mine = append(mine, *m)
 			}

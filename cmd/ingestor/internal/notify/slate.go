@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"slices"
 	"time"
@@ -83,7 +84,7 @@ type Fact struct {
 // apply brings the events up to date with the facts. Knows reports whether the caller would have found a
 // fact with that key. Other processes may have other targets, so what is due to those stays. It
 // reports whether anything changed.
-func (s *slate) apply(now time.Time, targets map[string]Target, facts []Fact, knows func(key string) bool, id func() string) (changed bool) {
+func (s *slate) apply(now time.Time, targets map[string]Target, facts []Fact, knows func(key string) bool) (changed bool) {
 	is := map[string]*event{}
 	for _, e := range s.Events {
 		if e.Ended.IsZero() {
@@ -95,7 +96,7 @@ func (s *slate) apply(now time.Time, targets map[string]Target, facts []Fact, kn
 		if lasts[f.Key] = true; is[f.Key] != nil || f.Lasts || len(s.Events) >= mostEvents {
 			continue
 		}
-		e := &event{ID: id(), Key: f.Key, Kind: f.Kind, Share: f.Share, Text: cut(f.Text), Began: now, Seen: now, Due: map[string]phase{}, Told: map[string]bool{}}
+		e := &event{ID: rand.Text(), Key: f.Key, Kind: f.Kind, Share: f.Share, Text: cut(f.Text), Began: now, Seen: now, Due: map[string]phase{}, Told: map[string]bool{}}
 		s.Events, is[f.Key], changed = append(s.Events, e), e, true
 	}
 	for key, e := range is {
@@ -142,7 +143,7 @@ func cut(text string) string {
 
 // take returns the messages that the caller has to send now. Each target has one message at a time:
 // what begins meanwhile goes into its next one. Lost are messages that nobody could send for days.
-func (s *slate) take(now time.Time, targets map[string]Target, me string, id func() string) (mine, lost []*message) {
+func (s *slate) take(now time.Time, targets map[string]Target, me string) (mine, lost []*message) {
 	s.Messages = slices.DeleteFunc(s.Messages, func(m *message) bool {
 		old := now.Sub(m.Made) > givenUp
 		if old {
@@ -164,7 +165,7 @@ func (s *slate) take(now time.Time, targets map[string]Target, me string, id fun
 		if busy[name] {
 			continue
 		}
-		m := &message{ID: "msg_" + id(), Target: name, Made: now}
+		m := &message{ID: "msg_" + rand.Text(), Target: name, Made: now}
 		for _, e := range s.Events {
 			what, due := e.Due[name]
 			if !due {

@@ -13,7 +13,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
@@ -44,8 +43,7 @@ type Inputs struct {
 type Options struct {
 	Clock quota.Clock
 	Log   *slog.Logger
-	Every time.Duration // between two looks; zero is 15s
-	Once  bool          // the watcher looks once, so it tells at once what others look at twice
+	Once  bool // the watcher looks once, so it tells at once what others look at twice
 }
 
 // Watcher tells people what needs them.
@@ -65,23 +63,19 @@ type Watcher struct {
 
 // New returns a watcher.
 func New(slates verdict.Slates, inputs func() Inputs, o *Options) *Watcher {
-	w := &Watcher{o: *cmp.Or(o, &Options{}), slates: slates, inputs: inputs, client: newClient(), me: newID(), fails: map[string]bool{}, seen: map[string]bool{}}
-	w.o.Clock, w.o.Log, w.o.Every = cmp.Or[quota.Clock](w.o.Clock, quota.SystemClock{}), cmp.Or(w.o.Log, slog.Default()), cmp.Or(w.o.Every, 15*time.Second)
+	w := &Watcher{o: *cmp.Or(o, &Options{}), slates: slates, inputs: inputs, client: newClient(), me: rand.Text(), fails: map[string]bool{}, seen: map[string]bool{}}
+	w.o.Clock, w.o.Log = cmp.Or[quota.Clock](w.o.Clock, quota.SystemClock{}), cmp.Or(w.o.Log, slog.Default())
 	return w
 }
 
-// newID returns a name that nothing else has.
-func newID() string {
-	var id [12]byte
-	_, _ = rand.Read(id[:]) // it never fails
-	return hex.EncodeToString(id[:])
-}
+// every is the time between two looks.
+const every = 15 * time.Second
 
 // Run watches until the context ends.
 func (w *Watcher) Run(ctx context.Context) {
 	for {
 		w.Look(ctx)
-		if w.o.Clock.Sleep(ctx, w.o.Every) != nil {
+		if w.o.Clock.Sleep(ctx, every) != nil {
 			w.alone.leave()
 			return
 		}
@@ -121,11 +115,11 @@ func (w *Watcher) Look(ctx context.Context) {
 	err := w.change(ctx, func(s *slate) bool {
 		w.doubt(s.lasting(), f.facts)
 		changed := is.Unkept == nil && w.alone.ended(s, now)
-		changed = s.apply(now, in.Targets, f.facts, f.knows, newID) || changed
+		changed = s.apply(now, in.Targets, f.facts, f.knows) || changed
 		lasting = s.lasting()
 		mine = nil
 		var taken []*message
-		taken, lost = s.take(now, in.Targets, w.me, newID)
+		taken, lost = s.take(now, in.Targets, w.me)
 		for _, m := range taken {
 			mine = append(mine, *m)
 		}
@@ -173,7 +167,7 @@ func (w *Watcher) leads(ctx context.Context, name string) (is bool) {
 	if w.o.Once {
 		return true
 	}
-	now, most := w.o.Clock.Now(), 3*w.o.Every
+	now, most := w.o.Clock.Now(), 3*every
 	err := verdict.Change(ctx, w.slates, name, func(text string) (string, bool) {
 		var has lookout
 		_ = json.Unmarshal([]byte(text), &has) // a text that is none says nothing
@@ -250,7 +244,7 @@ func (w *Watcher) change(ctx context.Context, do func(*slate) bool) error {
 
 // Test sends a message of no consequence to a target.
 func Test(ctx context.Context, t *Target, now time.Time) error {
-	return send(ctx, newClient(), t, &message{ID: "msg_" + newID(), Made: now, Items: []Item{{ID: newID(), Kind: "test", State: began, Text: "This is a test by ingestor notify test", Began: now}}}, now)
+	return send(ctx, newClient(), t, &message{ID: "msg_" + rand.Text(), Made: now, Items: []Item{{ID: rand.Text(), Kind: "test", State: began, Text: "This is a test by ingestor notify test", Began: now}}}, now)
 }
 
 // Shown is what is to be told now.

@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -93,15 +92,10 @@ type Program struct {
 // New starts the proxy of a program. Calls have the values of ctx. When abort ends, open
 // calls do, too.
 func New(ctx, abort context.Context, l *quota.Ledger, o *Options) (*Program, error) {
-	p := &Program{o: o, log: o.Proxy.Log}
-	if p.log == nil {
-		p.log = slog.Default()
-	}
+	p := &Program{o: o, log: cmp.Or(o.Proxy.Log, slog.Default())}
 	p.refusals.signal = make(chan struct{}, 1)
 	p.refusals.reset()
-	var secret [32]byte
-	_, _ = rand.Read(secret[:]) // it never fails
-	text := hex.EncodeToString(secret[:])
+	text := rand.Text() + rand.Text() // a token is longer than one
 	token, err := access.New(o.Job, text)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -50,15 +51,12 @@ type Recorder struct {
 // a kill or a loss of power left of a line is cut off. Segments of paths that the price book has
 // are kept. A nil clock is the machine's.
 func Open(path string, most int64, segments []string, clock quota.Clock, log *slog.Logger) (*Recorder, error) {
-	if clock == nil {
-		clock = quota.SystemClock{}
-	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("record calls: %w", err)
 	}
 	r := &Recorder{
-		file: f, most: most, cleaner: NewCleaner(segments), clock: clock, log: log,
+		file: f, most: most, cleaner: NewCleaner(segments), clock: cmp.Or[quota.Clock](clock, quota.SystemClock{}), log: log,
 		queue: make(chan *Exchange, queued), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	if err := r.prepare(); err != nil {

@@ -35,10 +35,7 @@ const Unnamed = "a token without a name"
 
 // New returns a tally. A nil clock is the machine's.
 func New(clock quota.Clock) *Tally {
-	if clock == nil {
-		clock = quota.SystemClock{}
-	}
-	return &Tally{clock: clock, calls: map[kind]int64{}}
+	return &Tally{clock: cmp.Or[quota.Clock](clock, quota.SystemClock{}), calls: map[kind]int64{}}
 }
 
 // Add counts a call if err says that a pool lacked the units, or is blocked. The limits of

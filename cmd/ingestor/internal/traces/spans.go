@@ -1,6 +1,7 @@
 package traces
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -57,11 +58,7 @@ func (t *Traces) Requests(next http.Handler, route func(*http.Request) string) h
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		pattern := route(r)
-		name := pattern
-		if pattern == "" {
-			name = "no route"
-		}
-		ctx, s := t.span(r.Context(), name, trace.SpanKindServer)
+		ctx, s := t.span(r.Context(), cmp.Or(pattern, "no route"), trace.SpanKindServer)
 		if pattern != "" {
 			s.SetAttributes(attribute.String(spans.AttrRoute, pattern))
 		}

@@ -14,10 +14,12 @@ type Version [2]int64
 // Options are the settings of [NewStore].
 type Options struct {
 	Now  func() time.Time
-	Most int           // bytes in all
-	Each int           // bytes of an answer; a longer one is not kept
-	Life time.Duration // by which answers leave the memory, if nobody asks either; zero is a minute
+	Most int // bytes in all
+	Each int // bytes of an answer; a longer one is not kept
 }
+
+// life is by when answers leave the memory, if nobody asks either.
+const life = time.Minute
 
 // Store keeps answers of one [Version]. A nil store keeps none. It is safe for concurrent use.
 type Store struct {
@@ -50,9 +52,6 @@ type flight struct {
 
 // NewStore returns an empty store.
 func NewStore(o Options) *Store {
-	if o.Life == 0 {
-		o.Life = time.Minute
-	}
 	return &Store{o: o, answers: map[string]*list.Element{}, recent: list.New(), flights: map[string]*flight{}}
 }
 
@@ -193,7 +192,7 @@ func (s *Store) keep(key string, from time.Time, a *Answer) {
 	s.bytes += size
 	s.answers[key] = s.recent.PushFront(&entry{key, a, from, size})
 	if s.timer == nil {
-		s.timer = time.AfterFunc(s.o.Life, func() {
+		s.timer = time.AfterFunc(life, func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.clear()

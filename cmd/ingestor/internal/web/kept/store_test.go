@@ -101,7 +101,7 @@ func TestBounded(t *testing.T) {
 // TestForgotten: what nobody asks for leaves the memory, too.
 func TestForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, kept.Options{Life: time.Minute})
+		r := newRig(t, kept.Options{})
 		for range 3 {
 			r.expect(true, kept.Version{}, "a", 9, "it is forgotten")
 			time.Sleep(time.Minute - time.Second)
