@@ -315,6 +315,15 @@ func goesOn(at time.Time, why string) string {
 // State formats the state of a run, or of its work.
 func (s *Sheet) State(st catalog.State) string { return s.cell(view.StateOf(st)) }
 
+// List prints a table with a row for each of all.
+func List[T any](s *Sheet, columns []Column, all []T, row func(*T) []string) {
+	rows := make([][]string, len(all))
+	for i := range all {
+		rows[i] = row(&all[i])
+	}
+	s.Table(columns, rows)
+}
+
 // View prints a table of package view.
 func (s *Sheet) View(t view.Table) {
 	columns := make([]Column, len(t.Columns))

@@ -92,16 +92,14 @@ func showChart(ctx context.Context, a *session.Session, c session.AnyCatalog, re
 	chart.Entries = chart.Entries[:min(limit, len(chart.Entries))]
 	return a.Print(view.OneChart(chart, a.Now(), a.Loaded.MaxAge), func(s *console.Sheet) {
 		s.Line("%s", s.In(console.Faint, fmt.Sprintf("chart of %s, fetched %s (%s ago)", view.FeedName(region, category), console.Stamp(chart.FetchedAt), console.Span(a.Now().Sub(chart.FetchedAt)))))
-		var rows [][]string
-		for _, e := range chart.Entries {
-			v := e.Video
+		console.List(s, console.Columns(">rank", "~title", "~channel", ">views", "video"), chart.Entries, func(e *catalog.Entry) []string {
+			v := &e.Video
 			link := view.VideoURL(v.ID)
 			if s.Width > 0 && s.Width < 100 { // the title needs the room
 				link = v.ID
 			}
-			rows = append(rows, []string{view.Number(int64(e.Rank)), console.Plain(v.Title), console.Plain(v.ChannelTitle), views(&v), link})
-		}
-		s.Table(console.Columns(">rank", "~title", "~channel", ">views", "video"), rows)
+			return []string{view.Number(int64(e.Rank)), console.Plain(v.Title), console.Plain(v.ChannelTitle), views(v), link}
+		})
 	})
 }
 

@@ -110,8 +110,7 @@ func stateShowCommand(a *session.Session) *cobra.Command {
 }
 
 func cursorTable(s *console.Sheet, all []catalog.Cursor) {
-	var rows [][]string
-	for _, c := range all {
+	console.List(s, console.Columns("~job", "~work", ">passes", ">page", "completed", "fetched up to", "deferred until"), all, func(c *catalog.Cursor) []string {
 		page, completed := "", "never"
 		if c.Begun() {
 			page = view.Number(c.Page)
@@ -119,9 +118,8 @@ func cursorTable(s *console.Sheet, all []catalog.Cursor) {
 		if !c.CompletedAt.IsZero() {
 			completed = console.Stamp(c.CompletedAt)
 		}
-		rows = append(rows, []string{c.Job, console.Plain(c.Work), view.Number(c.Pass), page, completed, console.Stamp(c.Mark), console.Stamp(c.ResumeAt)})
-	}
-	s.Table(console.Columns("~job", "~work", ">passes", ">page", "completed", "fetched up to", "deferred until"), rows)
+		return []string{c.Job, console.Plain(c.Work), view.Number(c.Pass), page, completed, console.Stamp(c.Mark), console.Stamp(c.ResumeAt)}
+	})
 }
 
 func stateResetCommand(a *session.Session) *cobra.Command {

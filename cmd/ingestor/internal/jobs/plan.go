@@ -214,37 +214,31 @@ func deferredTable(s *console.Sheet, p *plan.Plan) {
 	if len(p.Deferred) == 0 {
 		return
 	}
-	var rows [][]string
-	for _, d := range p.Deferred {
-		rows = append(rows, []string{d.Job, console.Plain(d.Work), d.Pool, view.Number(int64(d.Times)), console.Stamp(d.At), console.Stamp(d.Until)})
-	}
 	s.Line("")
-	s.Table(console.Columns("~deferred", "~work", "~pool", ">times", "first", "until"), rows)
+	console.List(s, console.Columns("~deferred", "~work", "~pool", ">times", "first", "until"), p.Deferred, func(d *plan.Deferred) []string {
+		return []string{d.Job, console.Plain(d.Work), d.Pool, view.Number(int64(d.Times)), console.Stamp(d.At), console.Stamp(d.Until)}
+	})
 }
 
 func staleTable(s *console.Sheet, p *plan.Plan) {
 	if len(p.Stale) == 0 {
 		return
 	}
-	var rows [][]string
-	for _, st := range p.Stale {
-		rows = append(rows, []string{st.Job, console.Plain(st.Work), console.Span(time.Duration(st.Behind) * time.Second), console.Stamp(st.Since), view.Number(int64(st.Missed)), console.Plain(st.Error)})
-	}
 	s.Line("")
-	s.Table(console.Columns("~stale", "~work", ">behind", "since", ">missed", "~why"), rows)
+	console.List(s, console.Columns("~stale", "~work", ">behind", "since", ">missed", "~why"), p.Stale, func(st *plan.Stale) []string {
+		return []string{st.Job, console.Plain(st.Work), console.Span(time.Duration(st.Behind) * time.Second), console.Stamp(st.Since), view.Number(int64(st.Missed)), console.Plain(st.Error)}
+	})
 }
 
 func comparedTable(s *console.Sheet, p *plan.Plan) {
-	var rows [][]string
-	for _, c := range p.Compared {
+	s.Line("")
+	console.List(s, console.Columns("windows", "units", ">deferred", ">refused by upstream"), p.Compared, func(c *plan.Compared) []string {
 		var units []string
 		for _, pool := range p.Pools {
 			units = append(units, pool.Pool+" "+view.Amount(pool.Pool, c.Units[pool.Pool]))
 		}
-		rows = append(rows, []string{c.Windows, strings.Join(units, ", "), view.Number(int64(c.Deferred)), view.Number(c.Refused)})
-	}
-	s.Line("")
-	s.Table(console.Columns("windows", "units", ">deferred", ">refused by upstream"), rows)
+		return []string{c.Windows, strings.Join(units, ", "), view.Number(int64(c.Deferred)), view.Number(c.Refused)}
+	})
 }
 
 // patience is how long a plan waits for a ledger on a server: it can do without.

@@ -202,11 +202,9 @@ func showCounts(a *session.Session, sim *youtubesim.Sim) error {
 			s.Line("no call had a known method")
 			return
 		}
-		var rows [][]string
-		for _, c := range all {
-			rows = append(rows, []string{c.Day, c.Method, view.Number(c.Calls), view.Number(c.Units), view.Number(c.Refused), amountOrBlank("", c.Failed), amountOrBlank("", c.BadKey)})
-		}
-		s.Table(console.Columns("pacific day", "method", ">calls", ">units", ">refused", ">failed", ">bad key"), rows)
+		console.List(s, console.Columns("pacific day", "method", ">calls", ">units", ">refused", ">failed", ">bad key"), all, func(c *youtubesim.Count) []string {
+			return []string{c.Day, c.Method, view.Number(c.Calls), view.Number(c.Units), view.Number(c.Refused), amountOrBlank("", c.Failed), amountOrBlank("", c.BadKey)}
+		})
 	})
 }
 
@@ -314,11 +312,9 @@ func demoSpend(ctx context.Context, a *session.Session, w *works, sim *youtubesi
 	}
 	title(a, "Spent, says the ledger")
 	if err := a.Print(nil, func(s *console.Sheet) {
-		var rows [][]string
-		for _, one := range spent {
-			rows = append(rows, []string{one.Day, one.Pool.Name, one.Labels.Job, one.Labels.Region, view.Number(one.Units)})
-		}
-		s.Table(console.Columns("pacific day", "pool", "job", "region", ">units"), rows)
+		console.List(s, console.Columns("pacific day", "pool", "job", "region", ">units"), spent, func(one *quota.Spent) []string {
+			return []string{one.Day, one.Pool.Name, one.Labels.Job, one.Labels.Region, view.Number(one.Units)}
+		})
 	}); err != nil {
 		return err
 	}

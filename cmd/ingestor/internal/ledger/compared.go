@@ -65,11 +65,9 @@ func (c *compared) show(s *console.Sheet) {
 	}
 	s.Line("")
 	s.Line("%s", s.In(console.Bold, c.most()+", on the timeline that was its worst"))
-	var rows [][]string
-	for _, l := range c.rows {
-		rows = append(rows, []string{l.Name, figure(l.Accepted), fmt.Sprintf("%.2fx", l.Times), s.In(c.ink(l.Accepted), l.verdict()), l.About})
-	}
-	s.Table(console.Columns(c.tried, ">accepted", ">limit", "verdict", "~timeline"), rows)
+	console.List(s, console.Columns(c.tried, ">accepted", ">limit", "verdict", "~timeline"), c.rows, func(l *provedLimiter) []string {
+		return []string{l.Name, figure(l.Accepted), fmt.Sprintf("%.2fx", l.Times), s.In(c.ink(l.Accepted), l.verdict()), l.About}
+	})
 }
 
 // save draws the picture into a file, if it has a path. Exit code 1 would mean that a limiter
@@ -351,12 +349,10 @@ func (v *JudgeView) show(s *console.Sheet) {
 	v.compared().show(s)
 	s.Line("")
 	s.Line("%s", s.In(console.Bold, "What the headers say, and what happened"))
-	var rows [][]string
-	for _, c := range v.Claims {
+	console.List(s, console.Columns("header", "says", "holds", "~what happened"), v.Claims, func(c *claimView) []string {
 		ink := map[string]lipgloss.Style{"yes": console.Good, "no": console.Bad}[c.Holds]
-		rows = append(rows, []string{c.Header, c.Says, s.In(ink, c.Holds), c.About})
-	}
-	s.Table(console.Columns("header", "says", "holds", "~what happened"), rows)
+		return []string{c.Header, c.Says, s.In(ink, c.Holds), c.About}
+	})
 }
 
 // broken returns the error for a limiter that let too much through, or of which nothing is

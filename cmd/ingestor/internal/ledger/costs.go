@@ -97,11 +97,9 @@ func listCostsCommand(a *session.Session) *cobra.Command {
 			all = append(all, row)
 		}
 		return a.Print(all, func(s *console.Sheet) {
-			rows := make([][]string, len(all))
-			for i, b := range all {
-				rows[i] = []string{b.Name, strings.Join(b.Upstreams, ", "), b.Verified, b.Source}
-			}
-			s.Table(console.Columns("name", "upstream", "verified", "~source"), rows)
+			console.List(s, console.Columns("name", "upstream", "verified", "~source"), all, func(b *builtinBook) []string {
+				return []string{b.Name, strings.Join(b.Upstreams, ", "), b.Verified, b.Source}
+			})
 		})
 	})
 }

@@ -247,15 +247,13 @@ func showFamily(ctx context.Context, a *session.Session, l *quota.Ledger, f *boo
 		all = append(all, one)
 	}
 	return a.Print(all, func(s *console.Sheet) {
-		var rows [][]string
-		for _, one := range all {
+		console.List(s, console.Columns("key of "+f.Name, "limit", "from", "at", "until", "reason"), all, func(one *familyLimit) []string {
 			row := []string{cmp.Or(console.Plain(one.Key), "(any other key)"), one.Limits, console.Plain(one.From), "", "", ""}
 			if one.Set != nil {
 				row[3], row[4], row[5] = console.Stamp(one.Set.At), untilOf(one.Set), console.Plain(one.Set.Reason)
 			}
-			rows = append(rows, row)
-		}
-		s.Table(console.Columns("key of "+f.Name, "limit", "from", "at", "until", "reason"), rows)
+			return row
+		})
 	})
 }
 

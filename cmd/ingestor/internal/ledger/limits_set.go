@@ -305,15 +305,13 @@ func tryLimits(ctx context.Context, a *session.Session, admin quota.Admin, all [
 		trials = append(trials, t)
 	}
 	return a.Print(trials, func(s *console.Sheet) {
-		var rows [][]string
-		for _, t := range trials {
+		console.List(s, console.Columns("family", "key", "window", ">used", ">limit now", ">limit then", "a call now"), trials, func(t *quota.LimitTrial) []string {
 			now := "granted"
 			if t.Refused {
 				now = "refused"
 			}
-			rows = append(rows, []string{console.Plain(t.Family), console.Plain(t.Key), t.Window, amountOf(t.Family, t.Used), amountOf(t.Family, t.Before), amountOf(t.Family, t.Limit), now})
-		}
-		s.Table(console.Columns("family", "key", "window", ">used", ">limit now", ">limit then", "a call now"), rows)
+			return []string{console.Plain(t.Family), console.Plain(t.Key), t.Window, amountOf(t.Family, t.Used), amountOf(t.Family, t.Before), amountOf(t.Family, t.Limit), now}
+		})
 		s.Line("\nNothing is set. %d of %d keys would be refused now.", refused, len(trials))
 	})
 }

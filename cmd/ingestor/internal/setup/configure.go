@@ -104,11 +104,9 @@ func showSettings(a *session.Session, s *settings.Settings) error {
 // are there to be copied.
 func writeSettings(s *console.Sheet, all []SettingView) {
 	if s.Width == 0 {
-		var rows [][]string
-		for _, v := range all {
-			rows = append(rows, []string{v.Setting, console.Plain(v.Value), v.From})
-		}
-		s.Table(console.Columns("setting", "value", "from"), rows)
+		console.List(s, console.Columns("setting", "value", "from"), all, func(v *SettingView) []string {
+			return []string{v.Setting, console.Plain(v.Value), v.From}
+		})
 		return
 	}
 	const widest = 24 // a longer name has a line of its own
