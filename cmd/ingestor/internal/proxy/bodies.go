@@ -29,6 +29,9 @@ type body struct {
 
 func (b *body) Read(p []byte) (int, error) {
 	b.begun.Store(true)
+	if b.ended.Load() { // net/http closes the body when the answer begins, and the transport may still look for more
+		return 0, io.EOF
+	}
 	n, err := b.ReadCloser.Read(p)
 	if err == io.EOF {
 		b.ended.Store(true)

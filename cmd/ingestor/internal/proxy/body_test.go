@@ -269,3 +269,27 @@ func TestInterim(t *testing.T) {
 		t.Errorf("%s %q", got.Status, got.Header)
 	}
 }
+
+// closedBody is a body of net/http that is closed at its end, as net/http does when the answer begins.
+type closedBody struct{ ended bool }
+
+func (b *closedBody) Read(p []byte) (int, error) {
+	if b.ended {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	b.ended = true
+	return copy(p, "hello"), io.EOF
+}
+
+func (*closedBody) Close() error { return nil }
+
+// TestBodyStaysAtItsEnd: the transport reads on behind the end of a body. If the upstream answers a
+// moment earlier, its connection must not be closed for that: the answer would be cut off.
+func TestBodyStaysAtItsEnd(t *testing.T) {
+	b := &body{ReadCloser: &closedBody{}}
+	for range 3 {
+		if _, err := io.Copy(io.Discard, b); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
