@@ -129,6 +129,7 @@ var textKinds = map[string]textKind{
 	"host":     {phrase: "host", check: badPlace},
 	"hostname": {phrase: "host", check: badHost},
 	"none":     {phrase: "`none`", pattern: "^none$"},
+	"field":    httpName("_-", "name of a field"),
 	"param":    httpName("._~-", "name of a query parameter"),
 	"percent":  {phrase: "a percentage such as `30%`", pattern: "^[0-9]{1,2}%$", check: badPercent},
 	"phrase":   {phrase: "text", check: plainText(256)},

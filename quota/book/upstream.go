@@ -18,6 +18,8 @@ type Upstream struct {
 	Hosts    []string // requests to these are metered: "host", "*.host", "host/path/"
 	// Redirects are other hosts to which the upstream may redirect a call.
 	Redirects []string
+	// Addresses are the fields of answers in JSON that hold addresses of Hosts.
+	Addresses []string
 	Mode      Mode
 	Unpriced  Policy // how to treat a call that has no price
 	Key       APIKey // where a request carries the API key
@@ -172,7 +174,7 @@ func (r *reader) upstream(name string, d *keys.Upstream) (*Upstream, *routeTable
 	u.Env, u.EnvPath, u.EnvKey = d.Env, d.EnvPath, d.EnvKey
 	u.Verified, _ = time.Parse(time.DateOnly, d.Verified)
 	routes := &routeTable{upstream: u, literal: map[string]*segment{}, defaults: map[string]*Method{}}
-	u.routes, u.Redirects, u.Mode = routes, d.Redirects, Mode(d.Mode)
+	u.routes, u.Redirects, u.Addresses, u.Mode = routes, d.Redirects, d.Addresses, Mode(d.Mode)
 	u.AccountFrom = AccountFrom{int(d.Account.Host), d.Account.Header}
 	if !r.readable(d) {
 		return u, routes

@@ -1,14 +1,19 @@
 package proxy
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
+	"mime"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -138,6 +143,9 @@ func (h *Handler) answered(resp *http.Response) error {
 	if err := c.readdress(resp); err != nil || changed { // the frames of a WebSocket are not text to look through
 		return err
 	}
+	if err := c.readdressBody(resp); err != nil {
+		return err
+	}
 	return h.hide(c, resp)
 }
 
@@ -206,6 +214,47 @@ func (c *call) readdress(resp *http.Response) error {
 			}
 		}
 	}
+	return nil
+}
+
+// mostAddressed bounds the answers in which addresses are looked for.
+const mostAddressed = 1 << 20
+
+// addressed is a field of JSON that holds an address, which may have escapes.
+var addressed = regexp.MustCompile(`"([A-Za-z0-9_-]+)"\s*:\s*("https?:(?:[^"\\]|\\.)*")`)
+
+// readdressBody is readdress for the fields of an answer in JSON that the price book names.
+func (c *call) readdressBody(resp *http.Response) error {
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if len(c.upstream.Addresses) == 0 || kind != "application/json" || c.request.Method == http.MethodHead || resp.Header.Get("Content-Encoding") != "" {
+		return nil
+	}
+	text, err := io.ReadAll(io.LimitReader(resp.Body, mostAddressed+1))
+	if err != nil {
+		return err
+	}
+	rest := resp.Body
+	if len(text) <= mostAddressed {
+		text = addressed.ReplaceAllFunc(text, func(field []byte) []byte {
+			part, address := addressed.FindSubmatch(field), ""
+			if !slices.Contains(c.upstream.Addresses, string(part[1])) || json.Unmarshal(part[2], &address) != nil {
+				return field
+			}
+			moved, err := c.moved(address, false)
+			if err != nil || moved == address {
+				return field
+			}
+			quoted, _ := json.Marshal(moved) // it never fails
+			return append(slices.Clone(bytes.TrimSuffix(field, part[2])), quoted...)
+		})
+		if resp.ContentLength >= 0 {
+			resp.Header.Set("Content-Length", strconv.Itoa(len(text)))
+		}
+	}
+	resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(text), rest), rest}
 	return nil
 }
 

@@ -1,8 +1,10 @@
 package proxy
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -43,6 +45,48 @@ func TestAddresses(t *testing.T) {
 			want := strings.ReplaceAll(test.want, "PROXY", r.server.URL)
 			if got.Header.Get(test.header) != want || want == "" && got.StatusCode != http.StatusBadGateway || want != "" && got.StatusCode != test.status {
 				t.Errorf("%s %q, want %q\n%s", got.Status, got.Header.Get(test.header), want, got.body)
+			}
+		})
+	}
+}
+
+// TestJiraAttachments: Jira redirects to the content of an attachment, on a host that the book names.
+func TestJiraAttachments(t *testing.T) {
+	for to, want := range map[string]int{"https://api.media.atlassian.com/file/f/binary?token=t": http.StatusSeeOther, "https://media.evil.example/f": http.StatusBadGateway} {
+		proxy := builtinRig(t, "jira", func(*http.Request) *http.Response {
+			resp := answerOf("", "Location", to)
+			resp.StatusCode = http.StatusSeeOther
+			return resp
+		})
+		status, header, text := get(t, "GET", proxy+"/jira/rest/api/3/attachment/content/1")
+		if status != want || want == http.StatusSeeOther && header.Get("Location") != to {
+			t.Errorf("a redirect to %s: %d %q %s", to, status, header, text)
+		}
+	}
+}
+
+// TestAddressesInBodies: the fields that the book names hold addresses of the proxy. All else stays.
+func TestAddressesInBodies(t *testing.T) {
+	const batch, other = `{"results_url": "https://api.anthropic.com/v1/messages/batches/1/results?a=1"`, `"results_url":"https://api.anthropic.com/x"`
+	for name, test := range map[string]struct{ book, path, kind, body, want string }{
+		"a batch":         {"anthropic", "/v1/messages/batches/1", "application/json; charset=utf-8", batch + `}`, `{"results_url": "PROXY/anthropic/v1/messages/batches/1/results?a=1"}`},
+		"a list":          {"anthropic", "/v1/messages/batches", "application/json", `{"data":[` + batch + `}]}`, `{"data":[{"results_url": "PROXY/anthropic/v1/messages/batches/1/results?a=1"}]}`},
+		"escaped slashes": {"slack", "/api/x", "application/json", `{"upload_url":"https:\/\/files.slack.com\/upload\/v1\/a"}`, `{"upload_url":"PROXY/slack@files.slack.com/upload/v1/a"}`},
+		"another host":    {"anthropic", "/v1/files", "application/json", `{"results_url":"https://evil.example/x"}`, ""},
+		"no address yet":  {"anthropic", "/v1/files", "application/json", `{"results_url":null}`, ""},
+		"text in text":    {"anthropic", "/v1/files", "application/json", `{"x":` + strconv.Quote(other) + `}`, ""},
+		"another field":   {"anthropic", "/v1/files", "application/json", `{"url":"https://api.anthropic.com/x"}`, ""},
+		"another kind":    {"anthropic", "/v1/files/1/content", "text/plain", `{` + other + `}`, ""},
+		"another book":    {"openai", "/v1/files", "application/json", `{"results_url":"https://api.openai.com/v1/x"}`, ""},
+		"a long body":     {"anthropic", "/v1/files", "application/json", `{` + other + `,"x":"` + strings.Repeat("x", mostAddressed) + `"}`, ""},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
+			proxy := builtinRig(t, test.book, func(*http.Request) *http.Response {
+				return answerOf(test.body, "Content-Type", test.kind, "Content-Length", strconv.Itoa(len(test.body)))
+			})
+			want := strings.ReplaceAll(cmp.Or(test.want, test.body), "PROXY", proxy)
+			if status, _, text := get(t, "GET", proxy+"/"+test.book+test.path); status != http.StatusOK || text != want {
+				t.Errorf("%d %.200s, want %.200s", status, text, want)
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -183,22 +184,20 @@ func byStatus(status int, words ...string) (string, error) {
 	return asJSON(words[len(words)-1])
 }
 
-var contentTypes = map[string]string{
-	"google": "application/json; charset=UTF-8", "openai": "application/json", "anthropic": "application/json",
-	"github": "application/json; charset=utf-8", "graphql": "application/json; charset=utf-8",
-}
-
 // shape returns a problem in the form of an upstream's own errors, and sets the headers that
 // belong to it.
 func (p *refusal) shape(format string, h http.Header) (contentType string, body []byte) {
 	switch format {
 	case "openai", "anthropic":
 		p.exactly(h)
-	case "github":
-		p.gitHub(h)
+	case "github", "discord":
+		p.counts(h, format, "X-Ratelimit-")
+	case "twitch":
+		p.counts(h, format, "Ratelimit-")
 	}
-	if contentType = contentTypes[format]; contentType == "" {
-		format, contentType = "problem", "application/problem+json"
+	contentType = "application/json"
+	if format = cmp.Or(format, "problem"); format == "problem" {
+		contentType = "application/problem+json"
 	}
 	var text, compact bytes.Buffer
 	if err := errors.Join(shapes.ExecuteTemplate(&text, format, p), json.Compact(&compact, text.Bytes())); err != nil { // it never does: the tests execute each
@@ -226,21 +225,29 @@ func (p *refusal) exactly(h http.Header) {
 	}
 }
 
-// gitHub sets the headers by which octokit and others know when to retry.
-func (p *refusal) gitHub(h http.Header) {
+// counts sets the headers by which SDKs know when to retry. Without them, those of Discord and
+// Twitch would retry at once.
+func (p *refusal) counts(h http.Header, format, prefix string) {
 	if !p.refuses() {
 		return
 	}
-	h.Set("X-Ratelimit-Remaining", "0")
-	if p.pool != "" { // the pools of the built-in book have GitHub's names
-		h.Set("X-Ratelimit-Resource", p.pool)
-	}
+	h.Set(prefix+"Remaining", "0")
 	if p.limit > 0 {
-		limit := strconv.FormatInt(p.limit, 10)
-		h.Set("X-Ratelimit-Limit", limit)
-		h.Set("X-Ratelimit-Used", limit)
+		h.Set(prefix+"Limit", strconv.FormatInt(p.limit, 10))
 	}
 	if !p.RetryAt.IsZero() {
-		h.Set("X-Ratelimit-Reset", strconv.FormatInt((p.RetryAt.UnixMilli()+999)/1000, 10))
+		h.Set(prefix+"Reset", strconv.FormatInt((p.RetryAt.UnixMilli()+999)/1000, 10))
+	}
+	switch format {
+	case "github":
+		if p.pool != "" { // the pools of the built-in book have GitHub's names
+			h.Set("X-Ratelimit-Resource", p.pool)
+		}
+		if p.limit > 0 {
+			h.Set("X-Ratelimit-Used", strconv.FormatInt(p.limit, 10))
+		}
+	case "discord":
+		h.Set("X-Ratelimit-Reset-After", strconv.FormatFloat(p.After.Seconds(), 'f', 3, 64))
+		h.Set("X-Ratelimit-Scope", "user")
 	}
 }

@@ -22,12 +22,18 @@ import (
 // is not sent.
 func TestRefusals(t *testing.T) {
 	for format, paths := range map[string]map[string]any{
-		"google":    {"error.code": 429.0, "error.status": "RESOURCE_EXHAUSTED", "error.errors.0.reason": "rateLimitExceeded", "error.details.1.@type": "type.googleapis.com/google.rpc.RetryInfo"},
-		"openai":    {"error.code": "rate_limit_exceeded", "error.type": "rate_limit_error", "error.param": nil},
-		"anthropic": {"type": "error", "error.type": "rate_limit_error"},
-		"github":    {"status": "429", "errors.0.type": "RATE_LIMITED"},
-		"graphql":   {"errors.0.extensions.code": "THROTTLED"},
-		"problem":   {"status": 429.0, "title": "Too Many Requests", "code": "blocked", "retry_at": "2026-11-22T22:01:30Z"},
+		"google":     {"error.code": 429.0, "error.status": "RESOURCE_EXHAUSTED", "error.errors.0.reason": "rateLimitExceeded", "error.details.1.@type": "type.googleapis.com/google.rpc.RetryInfo"},
+		"openai":     {"error.code": "rate_limit_exceeded", "error.type": "rate_limit_error", "error.param": nil},
+		"anthropic":  {"type": "error", "error.type": "rate_limit_error"},
+		"github":     {"status": "429", "errors.0.type": "RATE_LIMITED"},
+		"stripe":     {"error.code": "rate_limit", "error.type": "invalid_request_error"},
+		"notion":     {"object": "error", "status": 429.0, "code": "rate_limited"},
+		"discord":    {"retry_after": 90.0, "global": false},
+		"twitch":     {"status": 429.0, "error": "Too Many Requests"},
+		"salesforce": {"0.errorCode": "REQUEST_LIMIT_EXCEEDED"},
+		"aws":        {"__type": "ThrottlingException"},
+		"graphql":    {"errors.0.extensions.code": "THROTTLED"},
+		"problem":    {"status": 429.0, "title": "Too Many Requests", "code": "blocked", "retry_at": "2026-11-22T22:01:30Z"},
 	} {
 		t.Run(format, func(t *testing.T) {
 			clock := quota.NewSimClock(time.Date(2026, 11, 22, 22, 0, 0, 0, time.UTC))
@@ -47,8 +53,16 @@ func TestRefusals(t *testing.T) {
 			if !strings.Contains(got.body, "api/units") || format == "github" && !strings.Contains(got.body, "API rate limit exceeded") {
 				t.Errorf("the message is %s", got.body)
 			}
-			if reset := got.Header.Get("X-Ratelimit-Reset"); (reset == strconv.FormatInt(clock.Now().Unix()+90, 10)) != (format == "github") {
-				t.Errorf("the reset is %q", reset)
+			counted := map[string]string{"github": "X-Ratelimit-", "discord": "X-Ratelimit-", "twitch": "Ratelimit-"}[format]
+			for name, want := range map[string]string{"Reset": strconv.FormatInt(clock.Now().Unix()+90, 10), "Remaining": "0"} {
+				for _, prefix := range []string{"X-Ratelimit-", "Ratelimit-"} {
+					if value := got.Header.Get(prefix + name); value != want && prefix == counted || value != "" && prefix != counted {
+						t.Errorf("%s%s is %q", prefix, name, value)
+					}
+				}
+			}
+			if after := got.Header.Get("X-Ratelimit-Reset-After"); (after == "90.000") != (format == "discord") {
+				t.Errorf("the reset comes after %q", after)
 			}
 			if kind := got.Header.Get("Content-Type"); !strings.HasPrefix(kind, "application/") || (kind == "application/problem+json") != (format == "problem") {
 				t.Errorf("the body is %q", kind)
