@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,6 +70,9 @@ func Diverted(h http.Header, verb, path string, anyPath bool) string {
 	}
 	mixed := func(kind string) bool {
 		return strings.HasPrefix(strings.ToLower(strings.TrimSpace(kind)), "multipart/mixed")
+	}
+	if plain, err := url.PathUnescape(path); anyPath && err == nil {
+		path = plain
 	}
 	if anyPath && (path == "/batch" || strings.HasPrefix(path, "/batch/") || slices.ContainsFunc(h["Content-Type"], mixed)) {
 		return "a batch holds several calls, of which each costs; send them one by one"

@@ -114,6 +114,8 @@ upstreams:
       repo: {route: "GET /repos/{owner}/{repo}/contents/{path...}", cost: 7}
       stats: {route: "GET /repos/{owner}/{repo}:stats", cost: 8}
       any: {route: "* /graphql", cost: 9}
+      both: {route: ["GET /both/{id}", "GET /both/{path...}"], cost: 1}
+      models.get: {route: ["GET /models/{id}", "GET /models/{owner}/{id}"], cost: 1}
   set:
     hosts: [set.example.com]
     pools: {units: {quota: 1000, windows: [{per: 24h}]}}
@@ -136,7 +138,15 @@ func TestMatchTailsVerbsAndDefaults(t *testing.T) {
 		{"api", "POST", "/files/special/list", "files.any"},
 		{"api", "GET", "/files/special", "special.any"}, // a literal wins, whatever its verb
 		{"api", "GET", "/files/a/b/", "files"},          // nothing else, for a lenient server
-		{"api", "GET", "/files/a%2Fb", "files"},
+		{"api", "GET", "/files/a%2Fb", ""},              // a {name}, or a tail
+		{"api", "GET", "/files/x/a%2Fb", "files"},
+		{"api", "GET", "/models/a%2Fb", "models.get"}, // the same method either way
+		{"api", "GET", "/models/a/b", "models.get"},
+		{"api", "GET", "/models/a%2Fb%2Fc", ""},
+		{"api", "GET", "/both/a%2Fb", "both"},
+		{"api", "GET", "/both/..%2Fsearch", ""},
+		{"api", "GET", "/models/..%2Fb", ""},
+		{"api", "GET", "/models/a%2F..%2Fb", ""},
 		{"api", "GET", "/files/special%2Flist", ""},
 		{"api", "GET", "/files/special/list/", ""},
 		{"api", "GET", "/files/a/../special/list", ""},

@@ -62,8 +62,9 @@ func (m *Match) Label(n int) string {
 //
 // A host that the book lists without a port is metered on every port. A path
 // matches a route exactly or not at all: what a lenient server might still take
-// for a route ("//", "..", "%2F", a slash at the end) has no price, rather than
-// the price of something cheaper. A literal segment wins over a {name}, and a {name}
+// for a route ("//", "..", a slash at the end) has no price, rather than
+// the price of something cheaper. "%2F" is accepted if the path means the same method
+// whether a server reads it as a slash or as data of a segment. A literal segment wins over a {name}, and a {name}
 // over {rest...}. On the same path a verb wins over *. A {name} takes one segment that
 // is not empty and has no colon, because "/items/{id}:purge" is another method than
 // "/items/{id}".
@@ -169,6 +170,9 @@ type target struct {
 	route  *Route
 }
 
+// exact reports whether a target is a route that takes no tail.
+func (t target) exact() bool { return t.route != nil && !strings.HasSuffix(t.route.Path, "...}") }
+
 // end is a place in the tree where a route ends, and its verb.
 type end struct {
 	at   *segment
@@ -203,26 +207,40 @@ func (t *routeTable) lookup(verb, path string) target {
 			return found
 		}
 	}
-	found := t.root.find(verb, path[1:])
-	if found.method == nil {
-		found = t.byDefault(verb)
-	}
-	if found.method == nil || found.route != nil && !strings.HasSuffix(found.route.Path, "...}") || isPlain(path) {
+	found := t.read(verb, path)
+	if found.exact() || isPlain(path) {
 		return found
+	}
+	if split := splitSlashes.Replace(path); split != path {
+		named, parts := t.read(verb, dashSlashes.Replace(path)), t.read(verb, split)
+		if named.method != parts.method {
+			return target{}
+		}
+		if named.exact() && parts.exact() {
+			return named
+		}
 	}
 	// the tail and the default take anything, so what is odd must be nothing else
 	meant := leniently(path)
 	if !isPlain(meant) || strings.ContainsAny(path, "?#") {
 		return target{}
 	}
-	again := t.root.find(verb, meant[1:])
-	if again.method == nil {
-		again = t.byDefault(verb)
-	}
+	again := t.read(verb, meant)
 	if again == found || again.method == nil && path == meant+"/" {
 		return found
 	}
 	return target{}
+}
+
+// Servers read an escaped slash as a slash, or as data in a segment, as a dash is.
+var splitSlashes, dashSlashes = strings.NewReplacer("%2F", "/", "%2f", "/"), strings.NewReplacer("%2F", "-", "%2f", "-")
+
+// read returns where a path leads, or the default.
+func (t *routeTable) read(verb, path string) target {
+	if found := t.root.find(verb, path[1:]); found.method != nil {
+		return found
+	}
+	return t.byDefault(verb)
 }
 
 func (t *routeTable) byDefault(verb string) target {

@@ -70,7 +70,9 @@ func get(t *testing.T, verb, address string) (int, http.Header, string) {
 		t.Fatal(err)
 	}
 	req.Header.Set("Headroom-Token", theToken)
-	req.Header.Set("Headroom-Account", "default")
+	if !strings.Contains(address, "/bedrock/") { // its first host names the account
+		req.Header.Set("Headroom-Account", "default")
+	}
 	resp, err := still.Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -96,6 +98,7 @@ func TestBuiltinBooksGiveTheirCallsTheKey(t *testing.T) {
 			"GET /", "GET /meta", "GET /emojis", "GET /feeds", "GET /licenses/mit", "GET /gitignore/templates", "GET /rate_limit", "GET /teams/1/members",
 			"GET /repos/o/r/commits", "GET /repos/o/r/contents/a/b.go", "PUT /repos/o/r/contents/a/b.go", "HEAD /repos/o/r", "GET /orgs/o/repos", "GET /users/octocat",
 			"GET /search/repositories", "GET /networks/o/r/events", "GET /advisories", "POST /markdown", "GET /codes_of_conduct", "GET /versions", "GET /assignments/1",
+			"GET /repos/o/r/contents/docs%2Fa%20b.md", "PUT /repos/o/r/contents/docs%2Fa.md", "GET /repos/o/r/git/ref/heads%2Fmain", "GET /repos/o/r/branches/fix%2F1",
 			"GET /classrooms", "GET /marketplace_listing/plans", "GET /projects/1", "GET /octocat", "GET /zen", "POST /graphql", "GET /repositories", "GET /organizations",
 		},
 		"hubspot": {
@@ -126,12 +129,17 @@ func TestBuiltinBooksGiveTheirCallsTheKey(t *testing.T) {
 			"GET /v1beta/fileSearchStores", "POST /v1beta/models/m:batchGenerateContent", "POST /v1beta/models/m:predict", "GET /v1beta/interactions/1", "GET /v1beta/tunedModels",
 		},
 		"slack": {
-			"GET /api/conversations.list", "GET /api/users.list", "POST /api/auth.test", "GET /api/conversations.history", "GET /api/conversations.members", "GET /api/files.list",
+			"POST /api/files.getUploadURLExternal", "GET /api/conversations.list", "GET /api/users.list", "POST /api/auth.test", "GET /api/conversations.history", "GET /api/conversations.members", "GET /api/files.list",
 		},
 		"shopify": {"GET /admin/api/2026-10/products.json", "POST /admin/api/2026-10/graphql.json", "GET /admin/oauth/access_scopes.json"},
 		"salesforce": {
 			"GET /services/data", "GET /services/data/v64.0/query", "GET /services/data/v64.0/query/01g-2000", "POST /services/data/v64.0/sobjects/Account",
 			"POST /services/data/v64.0/composite", "GET /services/oauth2/userinfo", "POST /services/apexrest/x/y", "GET /services/async/64.0/job/1",
+		},
+		"bedrock": {
+			"POST /model/anthropic.claude-sonnet-5-v1%3A0/converse", "POST /model/arn%3Aaws%3Abedrock%3Aus-east-1%3A1%3Ainference-profile%2Fus.a/converse",
+			"POST /model/arn%3Aaws%3Abedrock%3Aus-east-1%3A1%3Ainference-profile%2Fus.a/invoke-with-response-stream", "POST /guardrail/g/version/1/apply",
+			"GET /async-invoke/arn%3Aaws%3Abedrock%3Aus-east-1%3A1%3Aasync-invoke%2Fa", "GET /async-invoke",
 		},
 		"ga4": {"GET /v1beta/properties/1/metadata", "POST /v1alpha/properties/1/reportTasks", "GET /v1alpha/properties/1/propertyQuotasSnapshot", "GET /v1beta/properties/1/audienceExports"},
 	} {
@@ -146,18 +154,37 @@ func TestBuiltinBooksGiveTheirCallsTheKey(t *testing.T) {
 				sent = nil
 				verb, path, _ := strings.Cut(call, " ")
 				status, _, text := get(t, verb, proxy+"/"+name+path)
-				if status != http.StatusOK || sent == nil || sent.Header.Get(carries) != theKey || sent.URL.Path != path {
+				if status != http.StatusOK || sent == nil || sent.Header.Get(carries) != theKey || sent.URL.EscapedPath() != path {
 					t.Errorf("%s: %d %s, sent %v", call, status, text, sent)
 				}
 			}
 			// Other hosts get nothing, and neither does a path that another server may read otherwise.
-			for _, path := range []string{"/" + name + "@evil.example/x", "/" + name + "@" + name + ".com/x", "/" + name + "//evil.example/x", "/" + name + "/a/%2e%2e/x", "/" + name + "/a%2Fx", "/" + name + "/batch", "/" + name + "/a;b/../x"} {
+			for _, path := range []string{"/" + name + "@evil.example/x", "/" + name + "@" + name + ".com/x", "/" + name + "//evil.example/x", "/" + name + "/a/%2e%2e/x", "/" + name + "/a%2F..%2Fx", "/" + name + "/a%2F%2Fx", "/" + name + "/a%5Cx", "/" + name + "/a%252Fx", "/" + name + "/batch", "/" + name + "/batch%2Fx", "/" + name + "/a;b/../x"} {
 				sent = nil
 				if status, _, text := get(t, "POST", proxy+path); status == http.StatusOK || sent != nil {
 					t.Errorf("%s: %d %s, sent %v", path, status, text, sent)
 				}
 			}
 		})
+	}
+}
+
+// TestEscapedSlash: a path with an escaped slash is not sent if it could mean another method.
+func TestEscapedSlash(t *testing.T) {
+	for _, call := range []string{
+		"GET /github/search%2Fcode", "POST /github/repos/o/r%2Fissues", "POST /github/repos/o/r/commits/heads%2Fmain/comments", "POST /slack/api%2Fchat.postMessage", "POST /slack/api/chat.postMessage%2F",
+		"PUT /jira@acme.atlassian.net/rest/api/3/issue%2FK-1", "POST /stripe/v1%2Fcustomers",
+	} {
+		verb, path, _ := strings.Cut(call, " ")
+		name, _, _ := strings.Cut(path[1:], "/")
+		name, _, _ = strings.Cut(name, "@")
+		proxy := builtinRig(t, name, func(req *http.Request) *http.Response {
+			t.Errorf("%s is sent as %s", call, req.URL)
+			return answerOf(`{}`)
+		})
+		if status, _, text := get(t, verb, proxy+path); status != http.StatusBadRequest && status != http.StatusNotFound {
+			t.Errorf("%s: %d %s", call, status, text)
+		}
 	}
 }
 

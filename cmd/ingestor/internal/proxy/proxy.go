@@ -312,6 +312,9 @@ func (h *Handler) admit(c *call) (err error) {
 	if c.labels, err = readLabels(c.request.Header, h.set.Defaults); err != nil {
 		return err
 	}
+	if own := c.token.Grant().Accounts; c.labels.Account == "" && c.host == "" && len(own) == 1 && own[0] != access.AnyAccount && c.upstream.AccountFrom.Header == "" {
+		c.labels.Account = own[0] // a token of one account calls that one
+	}
 	if err := c.place(); err != nil {
 		return err
 	}

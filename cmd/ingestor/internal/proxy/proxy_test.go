@@ -11,6 +11,7 @@ import (
 
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/meter"
 )
 
 func TestCall(t *testing.T) {
@@ -244,7 +245,7 @@ func TestPaths(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	for _, path := range []string{
 		"/api//v1/items", "/api/v1//items", "/api/v1/../v1/items", "/api/./v1/items", "/api/v1/%2e%2e/items", "/api/v1/%2E/items", "/api@localhost:1/../v1/items",
-		"/api/v1/items/%2e%2e", "/api/v1/items/..;x", "/api/v1/items/a%2fb", "/api/v1/items/a%5cb", "/api/v1/items/a%252fb", "/api/v1/items/a%2561",
+		"/api/v1/items/%2e%2e", "/api/v1/items/..;x", "/api/v1/items/a%2f..%2fb", "/api/v1/items/a%2f%2fb", "/api/v1/items/a%2f", "/api/v1/items/a%5cb", "/api/v1/items/a%252fb", "/api/v1/items/a%2561",
 		"/api/v1/items/a%00b", "/api/v1/items/a%7fb", "/api/v1/items/a%0ab", `/api/v1/items/a\b`,
 	} {
 		r.refusesPath(path, http.StatusBadRequest, "request")
@@ -256,7 +257,8 @@ func TestPaths(t *testing.T) {
 	} {
 		r.refusesPath(path, http.StatusNotFound, "unknown")
 	}
-	r.refusesPath("/api@other.test%2fx/v1/items", http.StatusBadRequest, "request")
+	r.refusesPath("/api/v1/items/a%2fb", http.StatusBadRequest, "unpriced")
+	r.refusesPath("/api@other.test%2fx/v1/items", http.StatusNotFound, "unknown")
 	req := r.request("GET", "/", nil, "Headroom-Token", theToken)
 	req.URL.Opaque = "http://other.test/v1/items" // as to a forward proxy
 	req.Host = strings.TrimPrefix(r.server.URL, "http://")
@@ -309,6 +311,34 @@ func TestBaseWithoutPath(t *testing.T) {
 		got := r.send(req)
 		if sent := r.seen(); (got.StatusCode == 200) != (test.want != "") || sent != nil && sent.URL.Path != test.want {
 			t.Errorf("%s: %s %s, sent %v", test.path, got.Status, got.body, sent)
+		}
+	}
+}
+
+// TestTokenOfOneAccount: a token that may spend the units of one account calls that one, also where a
+// label of the host names it and the SDK keeps only the host of its base URL.
+func TestTokenOfOneAccount(t *testing.T) {
+	for _, test := range []struct {
+		grant            Grant
+		path, host, auth string
+	}{
+		{Grant{Upstreams: []string{"shop"}, Accounts: []string{"mine"}}, "/admin/items", "mine.shop.test", "key-of-shops"},
+		{Grant{Upstreams: []string{"shop"}, Accounts: []string{"mine"}}, "/shop@mine.shop.test/admin/items", "mine.shop.test", "key-of-shops"},
+		{Grant{Upstreams: []string{"shop"}, Accounts: []string{"mine"}}, "/shop@other.shop.test/admin/items", "", ""},
+		{Grant{Upstreams: []string{"shop"}, Accounts: []string{"*"}}, "/admin/items", "", ""},
+		{Grant{Upstreams: []string{"shop"}, Accounts: []string{"mine", "other"}}, "/admin/items", "", ""},
+		{Grant{Upstreams: []string{"org"}, Accounts: []string{"team"}}, "/v1/items", "", ""}, // its header names the account
+	} {
+		host, auth := "", ""
+		r := newRig(t, rigOptions{grants: []Grant{test.grant}, change: func(o *Options) {
+			o.Keys = map[string]meter.KeySource{"shop@*": keysOfAPI["shop@*"], "org": keysOfOrg["org"], "org@team": keysOfOrg["org@team"]}
+			o.Base = roundTripper(func(req *http.Request) (*http.Response, error) {
+				host, auth = req.URL.Host, req.Header.Get("X-Shop-Token")
+				return &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
+			})
+		}})
+		if got := r.call("GET", test.path, "Headroom-Token", theToken); host != test.host || auth != test.auth || (host == "") == (got.StatusCode == 200) {
+			t.Errorf("%s with %v: %s %s, sent to %q with %q", test.path, test.grant, got.Status, got.body, host, auth)
 		}
 	}
 }

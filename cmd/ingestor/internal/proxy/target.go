@@ -51,14 +51,14 @@ func (c *call) find(costs *book.Book) error {
 	segment, rest, more := strings.Cut(strings.TrimPrefix(c.path, "/"), "/")
 	name, host, hosted := strings.Cut(segment, "@")
 	if !isClean(r.RequestURI, strings.TrimPrefix(c.path, "/")) {
-		return refusef(http.StatusBadRequest, "request", "the path is not in clean form: write it without //, dots for folders and escaped slashes")
+		return refusef(http.StatusBadRequest, "request", "the path is not in clean form: write it without //, backslashes and dots for folders")
 	}
 	c.upstream = costs.Upstreams[name]
 	if c.upstream == nil || hosted && host == "" || !more {
 		c.upstream = nil
 		return errNoUpstream
 	}
-	if whole := c.path; !hosted && !c.lists("/"+rest) && c.lists(whole) { // see sole
+	if whole := c.path; !hosted && !c.lists("/"+rest) && c.lists(whole) && strings.HasPrefix(c.match.Route.Path, "/"+name+"/") { // see sole
 		rest = whole[1:]
 	}
 	c.segment, c.path = segment, "/"+rest
@@ -89,7 +89,8 @@ func (c *call) sole() error {
 	return nil
 }
 
-// isClean reports whether every server reads the rest of a path alike.
+// isClean reports whether the rest of a path has no form that changes what it names. The price
+// book decides whether an escaped slash does: see [book.Book.Match].
 func isClean(uri, rest string) bool {
 	path, _, _ := strings.Cut(uri, "?")
 	if !strings.HasSuffix(path, "/"+rest) || strings.ContainsAny(path, "\\#") { // it was escaped anew
@@ -98,13 +99,17 @@ func isClean(uri, rest string) bool {
 	parts := strings.Split(rest, "/")
 	for i, part := range parts {
 		plain, err := url.PathUnescape(part)
-		last := i == len(parts)-1
-		folder, _, _ := strings.Cut(plain, ";") // some servers drop what follows
-		if err != nil || folder == "." || folder == ".." || plain == "" && !last {
+		if err != nil {
 			return false
 		}
+		for name := range strings.SplitSeq(plain, "/") {
+			folder, _, _ := strings.Cut(name, ";") // some servers drop what follows
+			if folder == "." || folder == ".." || name == "" && (plain != "" || i < len(parts)-1) {
+				return false
+			}
+		}
 		for _, c := range []byte(plain) {
-			if c == '/' || c == '\\' || c < ' ' || c == 0x7f {
+			if c == '\\' || c < ' ' || c == 0x7f {
 				return false
 			}
 		}
