@@ -40,7 +40,7 @@ ALONE := $(ALONE)|/^(book_revisions|default_precision|record.*|spend|names|famil
 ALONE := $(ALONE)|^Test(KilledProcess|UpstreamIsNeverOver|OneBudgetOf|TheDeadHold|KilledServer|KilledClients|ServerKeeps|ServerEnds)
 ALONE := $(ALONE)|^Test(ProcessesTakeTurns|ProcessesLearnALimit|ALineFits|FlowsThatWait)
 
-.PHONY: help demo test test-main test-others test-clients test-race fresh test-browser test-openapi attacks soak chaos acceptance lint fuzz bench bench-redis bench-members bench-sqlite bench-postgres bench-catalog bench-serve bench-proxy bench-lease bench-fair bench-learn bench-hot bench-grow mutants api release release-test ways lines cover
+.PHONY: help demo test test-main test-others test-clients test-race fresh test-browser test-openapi sdks attacks soak chaos acceptance lint fuzz bench bench-redis bench-members bench-sqlite bench-postgres bench-catalog bench-serve bench-proxy bench-lease bench-fair bench-learn bench-hot bench-grow mutants api release release-test ways lines cover
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -85,6 +85,9 @@ test-openapi: ## lint openapi.json, and compare answers of ingestor serve with i
 	REDOCLY_TELEMETRY=off node .ci/bin/redocly/bin/cli.js lint --format=json cmd/ingestor/internal/web/openapi.json >.ci/bin/lint.json 2>/dev/null
 	grep -q '"warnings": 0' .ci/bin/lint.json || { cat .ci/bin/lint.json; exit 1; }
 	go test -tags contract -run 'TestOpenAPI|TestKeyLimits' -v ./cmd/ingestor/internal/web
+
+sdks: ## let public SDKs from npm call through ingestor proxy, with the built-in price books as they are
+	.ci/sdks
 
 attacks: ## attack ingestor serve as strangers may, and print what others notice; takes ten minutes
 	HEADROOM_SOAK=1 go test -v -timeout 1h -run 'TestACrowd|TestSearchesOnMany|TestWrongTokensStop|TestOtherSites|TestScrapesAre|TestHeapStays|TestEachRoute' ./cmd/ingestor/internal/web | grep -v '^=== '
