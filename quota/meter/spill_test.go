@@ -121,7 +121,7 @@ func newSpillRig(t *testing.T, o *meter.Options) *spillRig {
 }
 
 // to makes a call, and returns the host that it has reached; "" if it was refused.
-func (s *spillRig) to(verb, url, body string, change ...func(*http.Request)) (host string, resp *http.Response, err error) {
+func (s *spillRig) to(verb, url, body string, change ...func(*http.Request)) (host string, told http.Header, err error) {
 	s.t.Helper()
 	var reader io.Reader
 	if body != "" {
@@ -140,10 +140,11 @@ func (s *spillRig) to(verb, url, body string, change ...func(*http.Request)) (ho
 		before[host] = len(s.got[host])
 	}
 	s.mu.Unlock()
-	resp, err = s.client.Transport.RoundTrip(req)
+	resp, err := s.client.Transport.RoundTrip(req)
 	if err == nil {
 		_, _ = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
+		told = resp.Header
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,22 +153,22 @@ func (s *spillRig) to(verb, url, body string, change ...func(*http.Request)) (ho
 			host += strings.TrimSuffix(name, ".example.com")
 		}
 	}
-	return host, resp, err
+	return host, told, err
 }
 
 // goes checks which host a call reaches, and what the answer says of it.
 func (s *spillRig) goes(want, spilled, verb, url, body string) {
 	s.t.Helper()
-	host, resp, err := s.to(verb, url, body)
+	host, told, err := s.to(verb, url, body)
 	switch {
 	case host != want:
 		s.t.Errorf("%s %s went to %q, want %q: %v", verb, url, host, want, err)
 	case want == "":
 		refused(s.t, err)
-	case (resp.Header.Get("Set-Cookie") == "") != (spilled != ""):
-		s.t.Errorf("%s %s: cookie %q", verb, url, resp.Header.Get("Set-Cookie"))
-	case resp.Header.Get(meter.SpilledHeader) != spilled:
-		s.t.Errorf("%s %s: header %q, want %q", verb, url, resp.Header.Get(meter.SpilledHeader), spilled)
+	case (told.Get("Set-Cookie") == "") != (spilled != ""):
+		s.t.Errorf("%s %s: cookie %q", verb, url, told.Get("Set-Cookie"))
+	case told.Get(meter.SpilledHeader) != spilled:
+		s.t.Errorf("%s %s: header %q, want %q", verb, url, told.Get(meter.SpilledHeader), spilled)
 	}
 }
 
@@ -481,8 +482,8 @@ func TestSpillThenWait(t *testing.T) {
 	}
 	ended := make(chan string, 1)
 	go func() {
-		_, resp, err := s.to("POST", ask, "waits")
-		ended <- fmt.Sprint(resp != nil && resp.Header.Get(meter.SpilledHeader) == "", err)
+		_, told, err := s.to("POST", ask, "waits")
+		ended <- fmt.Sprint(told != nil && told.Get(meter.SpilledHeader) == "", err)
 	}()
 	<-clock.asleep
 	// The other one gets units before the first has some. A call that comes then goes there at once, though another one waits.

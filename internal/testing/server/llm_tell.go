@@ -61,7 +61,7 @@ func (s *LLM) refuse(w http.ResponseWriter, no *refused) {
 	var body any
 	if s.o.Form == OpenAI {
 		body = map[string]any{"error": map[string]any{
-			"message": fmt.Sprintf("Rate limit reached for the model in organization org-test on %s per min: Limit %d, Used %d, Requested %d. Please try again in %s.", no.limit, no.of.most(), no.used, no.need, no.wait.Round(time.Millisecond)), //nolint:misspell // the words of the upstream
+			"message": fmt.Sprintf("Rate limit reached for the model in organization org-test on %s per min: Limit %d, Used %d, Requested %d. Please try again in %s.", no.limit, no.of.most(), no.used, no.need, no.wait.Round(time.Millisecond)),
 			"type":    no.limit, "param": nil, "code": "rate_limit_exceeded",
 		}}
 	} else {

@@ -66,7 +66,7 @@ func TestWithoutTheToken(t *testing.T) {
 	}
 }
 
-const unauthorised = `{"title":"Unauthorized","status":401,"detail":"send the token as Authorization: Bearer TOKEN","code":"wrong_token"}` + "\n" //nolint:misspell // the name of the status
+const unauthorised = `{"title":"Unauthorized","status":401,"detail":"send the token as Authorization: Bearer TOKEN","code":"wrong_token"}` + "\n"
 
 func equal(a, b []string) bool { return strings.Join(a, ",") == strings.Join(b, ",") }
 
