@@ -3,6 +3,8 @@ package quota
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"net/url"
 	"runtime"
@@ -152,7 +154,7 @@ func (l *Ledger) bill(ctx context.Context, p *prices, c *Call) (*bill, error) {
 			v.attribute()
 		}
 		l.notForever(&v, changed)
-		return nil, refusal(c, v)
+		return nil, p.slowed(refusal(c, v))
 	}
 	b := &bill{token: v.Token(), units: charges[0].Units}
 	for i := range charges {
@@ -244,6 +246,25 @@ func (s *steps) limited() (all []Charge, class string) {
 		}
 	}
 	return all, class
+}
+
+// slowed adds to a refusal by the rate of a step which budget slows its calls down, and from where on.
+func (p *prices) slowed(why error) error {
+	e, is := errors.AsType[*RefusedError](why)
+	if !is || e.Blocked {
+		return why
+	}
+	pools := p.book.Upstreams[e.Pool.Upstream].Pools
+	of := pools[e.Pool.Name].StepOf
+	if of == "" {
+		return why
+	}
+	for _, s := range pools[of].Then {
+		if s.Slow != nil && s.Slow.Name == e.Pool.Name {
+			e.Reason = fmt.Sprintf("budget %s slows calls down from %d%% on: %s", of, s.At, cmp.Or(e.Reason, e.spent()))
+		}
+	}
+	return why
 }
 
 // stepOf says what the steps of a budget that calls pass now do to them, or "". For the rate of a step, idle says that

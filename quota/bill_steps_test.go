@@ -65,7 +65,7 @@ func TestBudgetsSlowDown(t *testing.T) {
 		} {
 			err := ask()
 			refused, is := errors.AsType[*quota.RefusedError](err)
-			if !is || !strings.Contains(err.Error(), "budgets/all-from-50") || !strings.Contains(err.Error(), "0.04 USD of 0.05 USD spent in 1h") {
+			if !is || !strings.Contains(err.Error(), "budgets/all-from-50") || !strings.Contains(err.Error(), "budget all slows calls down from 50% on: 0.04 USD of 0.05 USD spent in 1h") {
 				t.Fatalf("the sixth cent: %v", err)
 			}
 			if in := refused.RetryAt.Sub(clock.Now()); in < time.Hour || in > time.Hour+2*time.Minute {

@@ -64,7 +64,7 @@ func (l *Ledger) checkBill(ctx context.Context, p *prices, c *Call, charges []Ch
 		}
 		return Pool{}, nil
 	})
-	return cmp.Or(err, why)
+	return cmp.Or(err, p.slowed(why))
 }
 
 // check asks the store.

@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -61,15 +62,16 @@ func (e *RefusedError) Error() string {
 		}
 		return fmt.Sprintf("reserve %s: %s until %s; retry after %s", e.Pool, how, e.RetryAt.Format(time.RFC3339), roundUp(e.RetryAfter))
 	}
-	if e.Reason != "" {
-		return fmt.Sprintf("reserve %s: refused: %s; retry after %s at %s", e.Pool, e.Reason, roundUp(e.RetryAfter), e.RetryAt.Format(time.RFC3339))
-	}
+	return fmt.Sprintf("reserve %s: refused: %s; retry after %s at %s", e.Pool, cmp.Or(e.Reason, e.spent()), roundUp(e.RetryAfter), e.RetryAt.Format(time.RFC3339))
+}
+
+// spent says what was spent of the limit.
+func (e *RefusedError) spent() string {
 	if e.Pool.IsMoney() {
-		return fmt.Sprintf("reserve %s: refused: %s of %s spent in %s, %s left and %s asked for; retry after %s at %s",
-			e.Pool, book.FormatMoney(e.Used), book.FormatMoney(e.Limit), e.Window, book.FormatMoney(e.Remaining), book.FormatMoney(e.Units), roundUp(e.RetryAfter), e.RetryAt.Format(time.RFC3339))
+		return fmt.Sprintf("%s of %s spent in %s, %s left and %s asked for",
+			book.FormatMoney(e.Used), book.FormatMoney(e.Limit), e.Window, book.FormatMoney(e.Remaining), book.FormatMoney(e.Units))
 	}
-	return fmt.Sprintf("reserve %s: refused: %d of %d units used in %s, %d asked for; retry after %s at %s",
-		e.Pool, e.Used, e.Limit, e.Window, e.Units, roundUp(e.RetryAfter), e.RetryAt.Format(time.RFC3339))
+	return fmt.Sprintf("%d of %d units used in %s, %d asked for", e.Used, e.Limit, e.Window, e.Units)
 }
 
 func (e *RefusedError) Is(target error) bool {
