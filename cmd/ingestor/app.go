@@ -42,9 +42,11 @@ func root(a *session.Session) *cobra.Command {
 	cmd.SetErr(a.Stderr)
 	cmd.SetIn(a.Stdin)
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		if value, is := errors.AsType[*pflag.InvalidValueError](err); is && value.GetFlag().Value.Type() == "duration" {
-			_, ours := settings.FromText(reflect.TypeFor[time.Duration](), value.GetValue())
-			err = fmt.Errorf("--%s: %w", value.GetFlag().Name, ours)
+		types := map[string]reflect.Type{"duration": reflect.TypeFor[time.Duration](), "int": reflect.TypeFor[int](), "int64": reflect.TypeFor[int64]()}
+		if value, is := errors.AsType[*pflag.InvalidValueError](err); is && types[value.GetFlag().Value.Type()] != nil {
+			if _, ours := settings.FromText(types[value.GetFlag().Value.Type()], value.GetValue()); ours != nil {
+				err = fmt.Errorf("--%s: %w", value.GetFlag().Name, ours)
+			}
 		}
 		return console.Usage("%w\nFor help: %s --help", err, cmd.CommandPath())
 	})

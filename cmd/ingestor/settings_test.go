@@ -133,6 +133,7 @@ func TestFaultsOfSettingsHaveAPlace(t *testing.T) {
 		"half a page":             {yaml: "jobs:\n  a: {kind: trending, schedule: \"@hourly\", pages: 0.5}\n", want: "ingestor.yaml:2:51: write a whole number here"},
 		"half a unit":             {yaml: "jobs:\n  a:\n    kind: trending\n    schedule: \"@hourly\"\n    max_units: 1.5\n", want: "ingestor.yaml:5:16: write a whole number here"},
 		"a number in quotes":      {yaml: "workers: \"3\"\n" + oneJob, want: "ingestor.yaml:1:10: write a whole number here"},
+		"dollars of a token":      {yaml: "tokens: {a: {file: t, calls: {upstreams: [youtube], budget: 5 USD}}}\n" + oneJob, want: "ingestor.yaml:1:61: this counts units: write a whole number here. To bound dollars, add a budget to the price book"},
 		"a number too large":      {yaml: "workers: 99999999999999999999\n" + oneJob, want: "ingestor.yaml:1:10: "},
 		"no page":                 {yaml: "jobs:\n  a: {kind: trending, schedule: \"@hourly\", pages: 0}\n", want: "ingestor.yaml:2:51: pages: 0 makes no sense here; leave it out for the default"},
 		"no time for a call":      {yaml: "call_timeout: 0s\n" + oneJob, want: "ingestor.yaml:1:15: call_timeout: 0 makes no sense here"},
