@@ -157,3 +157,25 @@ func TestALineOfClasses(t *testing.T) {
 		t.Errorf("made shorter %d times: %+v", n, s)
 	}
 }
+
+// As long as somebody waits, a line that is made shorter knows how far his class has got: else callers that come later
+// would all pass him.
+func TestAShorterLineKeepsTheOrder(t *testing.T) {
+	s, now := fair.State{Warm: start}, start
+	for range 100 {
+		s.Took(interactive, "a", 0.1, now)
+	}
+	for i := range fair.MostTickets {
+		a := ask(fmt.Sprint("waits ", i), 0.01)
+		a.Class = interactive
+		s.Ask(a, now)
+	}
+	for len(s.Tickets) > fair.MostTickets/2 && s.Shrink(now) {
+	}
+	late := loose("late", 0.01)
+	late.Class = interactive
+	s.Ask(late, now)
+	if first := s.Waiting(now)[0]; first.Tag < 1 || late.Tag < first.Tag {
+		t.Errorf("who waits first is at %g, and who comes late at %g", first.Tag, late.Tag)
+	}
+}

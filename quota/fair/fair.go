@@ -341,21 +341,21 @@ func (s *State) Clone() State {
 
 // Shrink forgets what is missed least, and reports whether there was something: for a note that is too long.
 func (s *State) Shrink(now window.Instant) bool {
+	longest, most := s.Flows, "" // of the clocks of flows
+	for name, l := range s.Inside {
+		if len(l.Flows) > len(longest) {
+			longest, most = l.Flows, name
+		}
+	}
 	switch dead := slices.IndexFunc(s.Tickets, func(t Ticket) bool { return t.dead(now) }); {
 	case dead >= 0:
 		s.Tickets = slices.Delete(s.Tickets, dead, dead+1)
-	case len(s.Flows) > len(s.Tickets):
-		s.forgetOldest()
-	case len(s.Inside) > 0:
-		for name, l := range s.Inside {
-			if l.forgetOldest(); len(l.Flows) == 0 {
-				delete(s.Inside, name)
-			} else {
-				s.Inside[name] = l
-			}
-		}
+	case len(longest) > len(s.Tickets):
+		s.change(Class{Name: most}, (*Level).forgetOldest)
 	case len(s.Tickets) > 0:
 		s.Tickets = s.Tickets[:len(s.Tickets)-1]
+	case len(s.Inside) > 0:
+		s.Inside = nil // before, tickets would stand in a time that nobody knows
 	default:
 		return false
 	}
