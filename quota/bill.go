@@ -137,7 +137,9 @@ func (l *Ledger) bill(ctx context.Context, p *prices, c *Call) (*bill, error) {
 	if r.Fresh {
 		r.ID = l.ids.next()
 	}
-	r.Labels.Method = billLabel(cmp.Or(c.Upstream, p.only)+"/"+c.Method, l.keysTold.name(charges[:len(p.budgetsOf(c))], l.clock.Now()), c.Model)
+	method := cmp.Or(c.Upstream, p.only) + "/" + c.Method
+	room := min(maxLabel/2, maxLabel-len(method)-len(" = ")-len(c.Model))
+	r.Labels.Method = billLabel(method, l.keysTold.name(charges[:len(p.budgetsOf(c))], room, l.clock.Now()), c.Model)
 	var v Verdict
 	err = p.stepsOf(c, charges).climb(c, func(charges []Charge) (refused Pool, err error) {
 		r.Charges = charges
@@ -342,8 +344,9 @@ type toldKeys struct {
 // mostTold is how many keys are told apart in an hour.
 const mostTold = 200
 
-// name returns the keys of the budgets of a call, as its spend has them.
-func (t *toldKeys) name(budgets []Charge, now time.Time) string {
+// name returns the keys of the budgets of a call, as its spend has them. They are not told apart if there is no room
+// for them: a part of a key may be another key.
+func (t *toldKeys) name(budgets []Charge, room int, now time.Time) string {
 	if !slices.ContainsFunc(budgets, func(c Charge) bool { return c.Pool.Key != "" }) {
 		return ""
 	}
@@ -359,7 +362,7 @@ func (t *toldKeys) name(budgets []Charge, now time.Time) string {
 	if hour := now.Truncate(time.Hour); t.keys == nil || hour != t.hour {
 		t.hour, t.keys = hour, map[string]bool{}
 	}
-	if len(text) > maxLabel/2 || len(t.keys) == mostTold && !t.keys[text] {
+	if len(text) > room || len(t.keys) == mostTold && !t.keys[text] {
 		return Others
 	}
 	t.keys[text] = true

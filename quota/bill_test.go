@@ -390,6 +390,7 @@ func TestSpendOfBudgets(t *testing.T) {
 
 // The spend of budgets has the keys of its calls, of all their budgets.
 func TestSpendOfBudgetsByKey(t *testing.T) {
+	longMethod := "a.cloud.service.v1.Predictions." + strings.Repeat("Stream", 5)
 	eachStore(t, func(t *testing.T, clock *quota.SimClock, l *quota.Ledger) {
 		if err := l.SetBook(mustParse(t, `
 revision: 1
@@ -397,7 +398,7 @@ budgets:
   team: {quota: 500 USD, windows: [{per: month}], of: llm}
   user: {quota: 50 USD, windows: [{per: month}], of: llm, by: {header: X-User, default: none}}
   agent: {quota: 50 USD, windows: [{per: month}], of: llm, by: {header: X-Agent, default: none}}
-upstreams: {llm: {pools: {calls: {quota: 100000, windows: [{per: 24h}]}}, methods: {ask: {pool: calls, cost: 1, bill: 0.01 USD}}}}
+upstreams: {llm: {pools: {calls: {quota: 100000, windows: [{per: 24h}]}}, methods: {ask: {pool: calls, cost: 1, bill: 0.01 USD}, `+longMethod+`: {pool: calls, cost: 1, bill: 0.01 USD}}}}
 `)); err != nil {
 			t.Fatal(err)
 		}
@@ -436,6 +437,14 @@ upstreams: {llm: {pools: {calls: {quota: 100000, windows: [{per: 24h}]}}, method
 			t.Errorf("many keys: %s", got)
 		}
 		clock.Advance(time.Hour)
+		long := quota.Call{Method: longMethod, Model: "large 2", Keys: map[string]string{book.BudgetKey("user"): strings.Repeat("k", 48), book.BudgetKey("agent"): "bot"}}
+		must(t, l, long) // the label has no room for its keys, and a part of a key may be another key
+		if got := sums(quota.ByKey); strings.Contains(got, "kkk") || !strings.Contains(got, `user "others" 54`) {
+			t.Errorf("a key that has no room: %s", got)
+		}
+		if got := sums(quota.ByModel); got != `agent "large 2" 255; team "large 2" 255; user "large 2" 255` {
+			t.Errorf("by model, with a long method: %s", got)
+		}
 		ask("user-249", "bot")
 		if got := sums(quota.ByKey); !strings.Contains(got, `user "user-249" 1`) {
 			t.Errorf("in the next hour: %s", got)
