@@ -218,6 +218,7 @@ func (r *reader) prices(d *keys.PriceList) *PriceList {
 		var err error
 		if one.From, err = time.Parse(time.DateOnly, cmp.Or(parts[3], "0001-01-01")); err != nil {
 			r.fault(at, "case %q begins on a day that no calendar has", name)
+			continue
 		}
 		if base := d.Cases[parts[1]]; base != nil && !maps.EqualFunc(base, d.Cases[name], func(string, string) bool { return true }) {
 			r.fault(at, "case %q must have the same prices as %q: %s", name, parts[1], list(slices.Sorted(maps.Keys(base)), "and"))
@@ -230,7 +231,13 @@ func (r *reader) prices(d *keys.PriceList) *PriceList {
 		l.Cases[parts[1]] = append(l.Cases[parts[1]], one)
 	}
 	for _, cases := range l.Cases {
-		slices.SortFunc(cases, func(a, b PriceCase) int { return cmp.Or(cmp.Compare(a.Above, b.Above), a.From.Compare(b.From)) })
+		order := func(a, b PriceCase) int { return cmp.Or(cmp.Compare(a.Above, b.Above), a.From.Compare(b.From)) }
+		slices.SortStableFunc(cases, order)
+		for i := range cases[1:] {
+			if order(cases[i], cases[i+1]) == 0 {
+				r.fault(r.written(&d.Cases).Get(cases[i+1].Name).At, "case %q is for the same calls as case %q; remove one of the two", cases[i+1].Name, cases[i].Name)
+			}
+		}
 	}
 	for i := range d.Length {
 		if _, has := l.Dearest[d.Length[i]]; !has {
