@@ -173,7 +173,6 @@ func (s *Store) Close() error {
 		}
 	}
 	s.mu.Unlock()
-	s.apart.Wait()
 	var late error
 	for _, came := range taking {
 		select {
@@ -182,6 +181,7 @@ func (s *Store) Close() error {
 			late = fmt.Errorf("take a block: %w", ctx.Err())
 		}
 	}
+	s.apart.Wait() // for blocks whose callers have left
 	return errors.Join(late, s.giveAllBack(ctx))
 }
 
