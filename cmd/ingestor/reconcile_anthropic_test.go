@@ -57,6 +57,7 @@ func TestReconcileAnthropic(t *testing.T) {
 	run(console.ExitDone, "upstream:anthropic requests:opus-5-5 1m 0 1,000 7 granted", "--workspace", "wrkspc_1")
 	run(console.ExitDone, "3 limits are set", "--apply")
 	run(console.ExitDone, "All 5 limits in force are those that Anthropic tells.")
+	run(console.ExitDone, "[]", "--output", "json")
 	if r := f.run("limits", "list", "anthropic"); !strings.Contains(r.stdout, "Anthropic's Rate Limits API tells it") {
 		t.Errorf("the limits: %s%s", r.stdout, r.stderr)
 	}

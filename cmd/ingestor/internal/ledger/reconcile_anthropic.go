@@ -54,7 +54,7 @@ func anthropicCommand(a *session.Session) *cobra.Command {
 				return err
 			}
 			admin := l.Admin()
-			var differ []wantedLimit
+			differ := []wantedLimit{}
 			for _, k := range all {
 				t, err := admin.TryLimit(ctx, k.KeyLimit)
 				if err != nil {
