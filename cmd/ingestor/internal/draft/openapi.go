@@ -57,7 +57,11 @@ func (d *Draft) OpenAPI(from string, text []byte) error {
 		if says == nil {
 			return fmt.Errorf("cannot be read: %s", first)
 		}
-		d.note("%s: a part of it cannot be read: %s", from, first)
+		what := "a part of it"
+		if len(says.calls) == 0 { // the library then has none of the paths
+			what = "its calls"
+		}
+		d.note("%s: %s cannot be read: %s", from, what, first)
 	}
 	host, below := says.server()
 	if host = plainHost(host); host == "" && len(d.upstreams) == 1 {
