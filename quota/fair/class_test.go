@@ -179,3 +179,21 @@ func TestAShorterLineKeepsTheOrder(t *testing.T) {
 		t.Errorf("who waits first is at %g, and who comes late at %g", first.Tag, late.Tag)
 	}
 }
+
+// A class that waits for another pool changes nothing between those that take turns here.
+func TestAClassThatWaitsElsewhere(t *testing.T) {
+	u := newUpstream()
+	elsewhere, a, b := ask("elsewhere", 0.01), ask("a", 0.01), ask("b", 0.01)
+	elsewhere.Pools, elsewhere.Class = []string{"days"}, batch
+	a.Class, b.Class = fair.Class{Name: "most", Share: 0.6}, fair.Class{Name: "least", Share: 0.2}
+	for range 50_000 {
+		u.pass(80 * time.Millisecond)
+		u.state.Ask(elsewhere, u.now)
+		for _, one := range []*fair.Ask{b, b, b, a} {
+			u.try(one)
+		}
+	}
+	if part := u.took["a"] / (u.took["a"] + u.took["b"]); math.Abs(part-0.75) > 0.03 {
+		t.Errorf("of two that have 60%% and 20%%, the first has %.3f", part)
+	}
+}

@@ -209,12 +209,17 @@ func (s *State) Took(c Class, flow string, share float64, now window.Instant) {
 	}
 }
 
-// with returns a class and those that wait beside it.
+// with returns a class and those that wait beside it: for the pools of its tickets, if it has some.
 func (s *State) with(c Class, now window.Instant) []Class {
-	all := []Class{c}
+	all, pools := []Class{c}, []string(nil)
+	for i := range s.Tickets {
+		if t := &s.Tickets[i]; t.Class.Name == c.Name && !t.dead(now) {
+			pools = append(pools, t.Pools...)
+		}
+	}
 	for i := range s.Tickets {
 		t := &s.Tickets[i]
-		if !t.dead(now) && !slices.ContainsFunc(all, func(o Class) bool { return o.Name == t.Class.Name }) {
+		if !t.dead(now) && (pools == nil || t.meets(pools)) && !slices.ContainsFunc(all, func(o Class) bool { return o.Name == t.Class.Name }) {
 			all = append(all, t.Class)
 		}
 	}
