@@ -139,7 +139,10 @@ func (l *Ledger) bill(ctx context.Context, p *prices, c *Call) (*bill, error) {
 	}
 	method := cmp.Or(c.Upstream, p.only) + "/" + c.Method
 	room := min(maxLabel/2, maxLabel-len(method)-len(" = ")-len(c.Model))
-	r.Labels.Method = billLabel(method, l.keysTold.name(charges[:len(p.budgetsOf(c))], room, l.clock.Now()), c.Model)
+	keys := keysOf(charges[:len(p.budgetsOf(c))], room)
+	if r.Labels.Method = billLabel(method, keys, c.Model); keys != "" && !l.keysTold.tells(r.Labels, l.clock.Now()) {
+		r.Labels.Method = billLabel(method, Others, c.Model)
+	}
 	var v Verdict
 	err = p.stepsOf(c, charges).climb(c, func(charges []Charge) (refused Pool, err error) {
 		r.Charges = charges
@@ -333,20 +336,34 @@ func splitBill(all []Spent) {
 	}
 }
 
-// toldKeys are the keys of budgets that a process tells apart in the spend of an hour. The spend is exact for any number,
-// but a store keeps only so many labels.
+// toldKeys are the labels with keys of budgets that a process has used in an hour. The spend is exact for any number,
+// but a store keeps only so many, and beyond them tells nothing apart.
 type toldKeys struct {
-	mu   sync.Mutex
-	hour time.Time
-	keys map[string]bool
+	mu     sync.Mutex
+	hour   time.Time
+	labels map[Labels]bool
 }
 
-// mostTold is how many keys are told apart in an hour.
-const mostTold = 200
+// mostTold is how many sets of labels have keys in an hour: half of those that a store keeps.
+const mostTold = 1000
 
-// name returns the keys of the budgets of a call, as its spend has them. They are not told apart if there is no room
+// tells reports whether the keys in labels are told apart from others.
+func (t *toldKeys) tells(all Labels, now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if hour := now.Truncate(time.Hour); t.labels == nil || hour != t.hour {
+		t.hour, t.labels = hour, map[Labels]bool{}
+	}
+	if len(t.labels) == mostTold && !t.labels[all] {
+		return false
+	}
+	t.labels[all] = true
+	return true
+}
+
+// keysOf returns the keys of the budgets of a call, as its spend has them. They are not told apart if there is no room
 // for them: a part of a key may be another key.
-func (t *toldKeys) name(budgets []Charge, room int, now time.Time) string {
+func keysOf(budgets []Charge, room int) string {
 	if !slices.ContainsFunc(budgets, func(c Charge) bool { return c.Pool.Key != "" }) {
 		return ""
 	}
@@ -356,20 +373,13 @@ func (t *toldKeys) name(budgets []Charge, room int, now time.Time) string {
 			all.Set(budgets[i].Pool.Name, key)
 		}
 	}
-	text := all.Encode()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if hour := now.Truncate(time.Hour); t.keys == nil || hour != t.hour {
-		t.hour, t.keys = hour, map[string]bool{}
+	if text := all.Encode(); len(text) <= room {
+		return text
 	}
-	if len(text) > room || len(t.keys) == mostTold && !t.keys[text] {
-		return Others
-	}
-	t.keys[text] = true
-	return text
+	return Others
 }
 
-// keyOf returns the key of a budget in the text of [toldKeys]. That of a budget without keys is all of them.
+// keyOf returns the key of a budget in the text of [keysOf]. That of a budget without keys is all of them.
 func keyOf(text, budget string) string {
 	if text == Others {
 		return Others

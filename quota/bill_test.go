@@ -402,9 +402,10 @@ upstreams: {llm: {pools: {calls: {quota: 100000, windows: [{per: 24h}]}}, method
 `)); err != nil {
 			t.Fatal(err)
 		}
+		model := "large 2"
 		ask := func(user, agent string) {
 			t.Helper()
-			must(t, l, quota.Call{Method: "ask", Model: "large 2", Keys: map[string]string{book.BudgetKey("user"): user, book.BudgetKey("agent"): agent}})
+			must(t, l, quota.Call{Method: "ask", Model: model, Keys: map[string]string{book.BudgetKey("user"): user, book.BudgetKey("agent"): agent}})
 		}
 		sums := func(by ...quota.Dimension) string {
 			t.Helper()
@@ -430,19 +431,26 @@ upstreams: {llm: {pools: {calls: {quota: 100000, windows: [{per: 24h}]}}, method
 		if got := sums(quota.ByModel); got != `agent "large 2" 4; team "large 2" 4; user "large 2" 4` {
 			t.Errorf("by model: %s", got)
 		}
-		for i := range 250 { // beyond so many, others are not told apart in this hour
-			ask(fmt.Sprint("user-", i), "bot")
+		for i := range 190 { // beyond so many labels, keys are not told apart in this hour, and all else is
+			for j := range 11 {
+				model = fmt.Sprint("model ", j)
+				ask(fmt.Sprint("user-", i), "bot")
+			}
 		}
-		if got := sums(quota.ByKey); strings.Count(got, "user \"user-") != 198 || !strings.Contains(got, `user "others" 53`) {
+		if got := sums(quota.ByKey); strings.Count(got, "user \"user-") != 91 || !strings.Contains(got, `user "others" 1094`) {
 			t.Errorf("many keys: %s", got)
 		}
+		if got := sums(quota.ByModel); strings.Count(got, ` 190`) != 3*11 || !strings.Contains(got, `user "large 2" 4`) {
+			t.Errorf("many keys, by model: %s", got)
+		}
+		model = "large 2"
 		clock.Advance(time.Hour)
 		long := quota.Call{Method: longMethod, Model: "large 2", Keys: map[string]string{book.BudgetKey("user"): strings.Repeat("k", 48), book.BudgetKey("agent"): "bot"}}
 		must(t, l, long) // the label has no room for its keys, and a part of a key may be another key
-		if got := sums(quota.ByKey); strings.Contains(got, "kkk") || !strings.Contains(got, `user "others" 54`) {
+		if got := sums(quota.ByKey); strings.Contains(got, "kkk") || !strings.Contains(got, `user "others" 1095`) {
 			t.Errorf("a key that has no room: %s", got)
 		}
-		if got := sums(quota.ByModel); got != `agent "large 2" 255; team "large 2" 255; user "large 2" 255` {
+		if got := sums(quota.ByModel); !strings.Contains(got, `user "large 2" 5`) {
 			t.Errorf("by model, with a long method: %s", got)
 		}
 		ask("user-249", "bot")
