@@ -146,9 +146,14 @@ func Weigh(sources []Source, values []int64, rates Rates) int64 {
 	return units(sum.Add(sum, big.NewInt(Millionths-1)).Quo(sum, big.NewInt(Millionths)))
 }
 
-// Reserve returns the most that a call costs, of which the values of the estimate are known.
+// Reserve returns the most that a call costs, of which the values of the estimate are known. If none of them tells its
+// length, it may be long.
 func (b *Bill) Reserve(values []int64, c Case) int64 {
-	return Weigh(b.Estimate, values, c.Most(b.Prices.length(b.Estimate, values)))
+	length := int64(window.MaxUnits)
+	if slices.ContainsFunc(b.Estimate, func(s Source) bool { return slices.Contains(b.Prices.Length, s.Price) }) {
+		length = b.Prices.length(b.Estimate, values)
+	}
+	return Weigh(b.Estimate, values, c.Most(length))
 }
 
 // Settle returns what a call has cost, by the values of the answer.

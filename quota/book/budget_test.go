@@ -159,6 +159,7 @@ upstreams:
         new from 2027-02-01: {in: 1 USD, cached: 1 USD, out: 1 USD}
     methods:
       ask: {route: POST /ask, cost: 1, bill: {estimate: [{bytes: body, price: in}, {body: max, default: 10, price: out}], actual: [{body: in, less: cached, price: in}, {body: cached, price: cached}, {body: out, price: out}]}}
+      guess: {route: POST /guess, cost: 1, bill: {estimate: {body: max, default: 10, price: out}}}
 `), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -191,6 +192,10 @@ upstreams:
 		if got := c.Most(test.in)["in"]; got != test.most*1_000_000 {
 			t.Errorf("%+v: at most %d", test, got)
 		}
+	}
+	c, _ := l.Find("big", before)
+	if got := b.Upstreams["llm"].Methods["guess"].Bill.Reserve([]int64{7}, c); got != 7*15 { // it may be long
+		t.Errorf("a call of which nobody knows the length reserves %d", got)
 	}
 	if c, fits := l.Find("new", after); c != nil || fits != "" {
 		t.Errorf("a model of next month costs %v", c)
