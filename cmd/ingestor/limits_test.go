@@ -173,7 +173,7 @@ func TestLimitsOfAFile(t *testing.T) {
 	run(console.ExitDone, "0 of 3 keys would be refused now", "set", "--file", file, "--dry-run")
 	run(console.ExitDone, "client acme 24h 3 3 2 refused", "set", "client", "acme", "2", "--dry-run")
 	run(console.ExitDone, "no limits are set", "list")
-	run(console.ExitDone, "3 limits are set or removed", "set", "--file", file, "--reason", "the plans of December")
+	run(console.ExitDone, "set or removed 3 limits", "set", "--file", file, "--reason", "the plans of December")
 	run(console.ExitDone, "client acme 6,000 2030-12-01 00:00", "list")
 	run(console.ExitDone, "the plans of December", "list", "client")
 	run(console.ExitDone, "client acme 24h 3 6,000 3 refused", "rm", "client", "acme", "--dry-run")
@@ -217,7 +217,7 @@ func TestLimitsOfAFile(t *testing.T) {
 	listed := f.run("limits", "list", "client", "--output", "json").stdout
 	run(console.ExitDone, "removed the limit", "rm", "client", "acme")
 	f.write("limits.csv", listed)
-	run(console.ExitDone, "2 limits are set or removed", "set", "--file", file)
+	run(console.ExitDone, "set or removed 2 limits", "set", "--file", file)
 	run(console.ExitDone, "client acme 6,000 2030-12-01 00:00", "list")
 
 	run(console.ExitDone, "client acme 7", "set", "client", "acme", "7", "--for", "1s")
@@ -247,7 +247,7 @@ func TestLimitsOfBudgets(t *testing.T) {
 	run(console.ExitDone, "upstream:budgets all 25.00 USD", "limits", "set", "budgets", "all", "25 USD", "--for", "7d", "--reason", "a busy week")
 	run(console.ExitDone, "budgets/all, month: somebody has set a limit of 25.00 USD, which holds until", "quota")
 	run(console.ExitDone, "upstream:budgets all month UTC 0.00 USD 25.00 USD 30.00 USD granted", "limits", "set", "--file", f.path("limits.csv"), "--dry-run")
-	run(console.ExitDone, "2 limits are set", "limits", "set", "--file", f.path("limits.csv"))
+	run(console.ExitDone, "set or removed 2 limits", "limits", "set", "--file", f.path("limits.csv"))
 	run(console.ExitDone, "upstream:budgets user:Ann Lee 7.50 USD", "limits", "list", "budgets")
 	run(console.ExitDone, "# upstream:budgets all: 30.00 USD, by ", "costs", "show")
 	run(console.ExitUsage, `the quota "25" is no amount; write it as 12.50 USD`, "limits", "set", "budgets", "all", "25")

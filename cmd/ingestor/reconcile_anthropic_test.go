@@ -55,7 +55,7 @@ func TestReconcileAnthropic(t *testing.T) {
 		"To set them, add --apply to this command.")
 	run(console.ExitDone, "Anthropic tells batch/enqueued_batch_requests, which no pool of the price book counts")
 	run(console.ExitDone, "upstream:anthropic requests:opus-5-5 1m 0 1,000 7 granted", "--workspace", "wrkspc_1")
-	run(console.ExitDone, "3 limits are set", "--apply")
+	run(console.ExitDone, "set or removed 3 limits", "--apply")
 	run(console.ExitDone, "All 5 limits in force are those that Anthropic tells.")
 	run(console.ExitDone, "[]", "--output", "json")
 	if r := f.run("limits", "list", "anthropic"); !strings.Contains(r.stdout, "Anthropic's Rate Limits API tells it") {
@@ -63,6 +63,7 @@ func TestReconcileAnthropic(t *testing.T) {
 	}
 	f.write("costs.yaml", "extends: builtin\nrevision: 2\n")
 	run(console.ExitConfig, "the price book has no upstream with the host api.anthropic.com; write extends: builtin/anthropic into it")
+	run(console.ExitUsage, `--workspace: "../x" is no id of a workspace`, "--workspace", "../x")
 	server.Close()
 	run(console.ExitDown, "ask Anthropic for its limits: ")
 }

@@ -57,11 +57,10 @@ func (d *Draft) OpenAPI(from string, text []byte) error {
 		if says == nil {
 			return fmt.Errorf("cannot be read: %s", first)
 		}
-		what := "a part of it"
-		if len(says.calls) == 0 { // the library then has none of the paths
-			what = "its calls"
+		if len(says.calls) == 0 { // the library has no path if one of them cannot be read
+			says.calls = writtenOut(fields.get("paths"))
 		}
-		d.note("%s: %s cannot be read: %s", from, what, first)
+		d.note("%s: a part of it cannot be read: %s", from, first)
 	}
 	host, below := says.server()
 	if host = plainHost(host); host == "" && len(d.upstreams) == 1 {
@@ -186,6 +185,22 @@ func describe(doc libopenapi.Document) (*described, error) {
 		}
 	}
 	return d, err
+}
+
+// writtenOut are the calls of paths as they stand there, without those to which a reference leads.
+func writtenOut(paths node) (calls []describedCall) {
+	for _, path := range paths.keys() {
+		for verb := range paths.get(path) {
+			if op := paths.get(path).get(verb); slices.Contains([]string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}, verb) {
+				c := describedCall{verb: strings.ToUpper(verb), path: path, name: op.text("operationId"), limits: op}
+				for code := range op.get("responses") {
+					c.answers(code, op.get("responses").get(code).get("headers").keys())
+				}
+				calls = append(calls, c)
+			}
+		}
+	}
+	return calls
 }
 
 // answers notes a documented answer.

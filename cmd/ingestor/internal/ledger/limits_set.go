@@ -20,6 +20,7 @@ import (
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
@@ -268,7 +269,7 @@ func (c *limitChange) make(ctx context.Context, a *session.Session, l *quota.Led
 			writeLimits(s, done)
 		})
 	}
-	return a.Print(done, func(s *console.Sheet) { s.Line("%s limits are set or removed", view.Number(int64(len(done)))) })
+	return a.Print(done, func(s *console.Sheet) { s.Line("set or removed %s", verdict.Count(int64(len(done)), "limit")) })
 }
 
 // removesNothing reports whether a file would remove a limit that nobody has set.

@@ -110,6 +110,9 @@ func readAnthropic(ctx context.Context, server, workspace, key string) (all []to
 	}
 	query := url.Values{}
 	if workspace != "" {
+		if strings.ContainsAny(workspace, "./?#% ") {
+			return nil, console.Usage("--workspace: %q is no id of a workspace; the console shows it, as wrkspc_01AB", workspace)
+		}
 		at = at.JoinPath("..", "workspaces", workspace, "rate_limits")
 		query.Set("include_inherited", "true")
 	}
