@@ -3,6 +3,7 @@ package storekit
 import (
 	"context"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/headroom-quota/headroom/quota"
@@ -124,8 +125,12 @@ func (w *within) Value(key any) any {
 	return w.caller.Value(key)
 }
 
+var waiting sync.Mutex // two that close a store at a time would each wait for the places of the other
+
 // Wait waits for the operations under way. A store that is being closed calls it first.
 func (a Apart) Wait() {
+	waiting.Lock()
+	defer waiting.Unlock()
 	for range cap(a) {
 		a <- struct{}{}
 	}
