@@ -250,6 +250,31 @@ func TestBudgetsAtRunTime(t *testing.T) {
 	})
 }
 
+// A limit that is set for a budget is that of each of its windows.
+func TestALimitOfABudgetWithWindows(t *testing.T) {
+	eachStore(t, func(t *testing.T, clock *quota.SimClock, l *quota.Ledger) {
+		if err := l.SetBook(mustParse(t, strings.NewReplacer("revision: 1", "revision: 2", "quota: 1 USD, windows: [{per: month, zone: Europe/Berlin}]",
+			"quota: 0.20 USD, windows: [{per: month}, {per: 24h}]").Replace(budgetBook))); err != nil {
+			t.Fatal(err)
+		}
+		limit := quota.KeyLimit{Family: book.Budgets, Key: "all", Quota: 300_000, By: "Zoë"}
+		if trial, err := l.Admin().TryLimit(t.Context(), limit); err != nil || trial.Limit != 300_000 {
+			t.Errorf("the trial: %+v, %v", trial, err)
+		}
+		if _, err := l.Admin().SetLimit(t.Context(), limit); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			must(t, l, spendOf("big", "alice"))
+		}
+		clock.Advance(2 * time.Minute)
+		_, err := l.Reserve(t.Context(), spendOf("big", "alice"))
+		if refused, is := errors.AsType[*quota.RefusedError](err); !is || refused.Limit != 300_000 {
+			t.Errorf("beyond the limit: %v", err)
+		}
+	})
+}
+
 // A budget bounds the calls of one upstream, whatever another one that shares it lets through. An upstream that is only
 // observed once lifted the limit for all.
 func TestAnObservedUpstreamLeavesABudgetAsItIs(t *testing.T) {

@@ -136,8 +136,8 @@ func earliest(a, b time.Time) time.Time {
 }
 
 // place returns where the limit of a window of a pool stands among those of keys, now and in
-// earlier versions. A window that is shorter than the longest has its length in the key.
-// Earlier versions kept no such limit, and none of a key.
+// earlier versions. A window that is shorter than the longest has its length in the key, unless it
+// is of a budget, all of whose windows have one limit. Earlier versions kept no such limit, and none of a key.
 func (s *sharedPools) place(p Pool, windows []book.Window, index int) (key string, families []string) {
 	key = p.Name
 	if p.Account != DefaultAccount {
@@ -148,7 +148,7 @@ func (s *sharedPools) place(p Pool, windows []book.Window, index int) (key strin
 		key, families = key+":"+p.Key, families[:1]
 	}
 	w, longest := &windows[index], &windows[observedWindow(windows, 0)]
-	if w.Length() != longest.Length() || w.Quota != longest.Quota {
+	if (w.Length() != longest.Length() || w.Quota != longest.Quota) && s.families[0] != LimitsOfUpstream+book.Budgets {
 		key, families = key+" "+w.Length().String(), families[:1]
 	}
 	return key, families

@@ -247,16 +247,19 @@ func TestOneBudgetOfManyProcesses(t *testing.T) {
 		calls = 1000
 	}
 	for name, address := range addresses {
-		for _, mode := range []string{"heard", "wild", "wild and slowed down"} {
+		for _, mode := range []string{"heard", "wild", "wild and slowed down", "wild and raised"} {
 			t.Run(name+"/"+mode, func(t *testing.T) {
 				millionths, wild, steps := calls*dearest, mode != "heard", ""
 				if !wild {
 					millionths = 10_000 * dearest
 				}
 				bound := millionths // of what is spent
-				if mode == "wild and slowed down" {
+				switch mode {
+				case "wild and slowed down":
 					bound = millionths / 10 * 7
 					steps = ", then: [{at: 50%, slow: " + book.FormatMoney(bound) + ", per: 24h}]"
+				case "wild and raised":
+					bound = millionths / 10 * 13
 				}
 				providers := []*provider{newProvider(t, wild, 1), newProvider(t, wild, 2), newProvider(t, wild, 3)}
 				at, dir := address(t), t.TempDir()
@@ -266,8 +269,13 @@ func TestOneBudgetOfManyProcesses(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
+				if l := budgetLedger(t, text, at); bound > millionths {
+					if _, err := l.Admin().SetLimit(t.Context(), quota.KeyLimit{Family: book.Budgets, Key: "team", Quota: bound, By: "a test"}); err != nil {
+						t.Fatal(err)
+					}
+				}
 				told := runProcesses(t, dir, wild)
-				used := budgetUsed(t, text, at)
+				used := budgetUsed(t, budgetLedger(t, text, at))
 				sum := map[string]int64{} // of money, and of calls
 				for _, p := range providers {
 					p.mu.Lock()
@@ -349,8 +357,8 @@ func runProcesses(t *testing.T, dir string, wild bool) map[string]bool {
 	return told
 }
 
-// budgetUsed returns what a ledger has of the budget.
-func budgetUsed(t *testing.T, text, address string) int64 {
+// budgetLedger opens the ledger of a price book with a budget.
+func budgetLedger(t *testing.T, text, address string) *quota.Ledger {
 	t.Helper()
 	costs, err := book.Parse("costs.yaml", []byte(text), nil)
 	if err != nil {
@@ -360,8 +368,18 @@ func budgetUsed(t *testing.T, text, address string) int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer opened.Close()
-	all, err := opened.Ledger.View().Usage(t.Context(), book.Budgets, "")
+	t.Cleanup(func() {
+		if err := opened.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return opened.Ledger
+}
+
+// budgetUsed returns what a ledger has of the budget.
+func budgetUsed(t *testing.T, l *quota.Ledger) int64 {
+	t.Helper()
+	all, err := l.View().Usage(t.Context(), book.Budgets, "")
 	if err != nil {
 		t.Fatal(err)
 	}
