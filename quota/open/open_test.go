@@ -340,10 +340,11 @@ func TestLockKeepsOthersOut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			with(t, address, options(t, state), func(one *open.Opened) {
+				of := state
 				if name == "redis" { // another machine
-					state = t.TempDir()
+					of = t.TempDir()
 				}
-				with(t, address, options(t, state), func(two *open.Opened) {
+				with(t, address, options(t, of), func(two *open.Opened) {
 					lock, err := one.Lock(t.Context(), "default/charts")
 					if err != nil {
 						t.Fatal(err)
