@@ -116,7 +116,7 @@ func child(in io.Reader, out io.Writer) (is bool, err error) {
 		if err != nil {
 			return true, err
 		}
-		return true, h.Serve(ctx, ctx, l)
+		return true, h.Serve(ctx, context.Background(), l)
 	}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
 	go func() {
