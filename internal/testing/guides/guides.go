@@ -5,14 +5,21 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"testing"
 )
 
-// Root is the root of the tree.
+// Root is the root of the tree, above the folder in which go test runs a package.
 var Root = func() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "../../..")
+	dir, err := os.Getwd()
+	for ; err == nil; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.work")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			panic("no go.work above the folder of this test")
+		}
+	}
+	panic(err)
 }()
 
 // Read returns the text of a file, by its path from the root.
