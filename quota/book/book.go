@@ -63,7 +63,7 @@ type Options struct {
 func Parse(name string, data []byte, o *Options) (*Book, error) {
 	l := layers{open: map[string]bool{}}
 	if o != nil {
-		l.builtins, l.names = o.Builtins, o.Names
+		l.Options = *o
 	}
 	_, b, err := l.read(name, data)
 	return b, err
@@ -71,9 +71,8 @@ func Parse(name string, data []byte, o *Options) (*Book, error) {
 
 // layers reads a book and those it extends.
 type layers struct {
-	builtins func(string) ([]byte, bool)
-	names    []string
-	open     map[string]bool // being read further out: extending one is a cycle
+	Options
+	open map[string]bool // being read further out: extending one is a cycle
 }
 
 // read returns a book and the tree that further books can be laid over.
@@ -132,15 +131,15 @@ func (l *layers) builtin(name string) ([]byte, error) {
 	if l.open[name] {
 		return nil, fmt.Errorf("extends %q goes round in a circle", name)
 	}
-	if l.builtins == nil {
+	if l.Builtins == nil {
 		return nil, fmt.Errorf("extends %q, but no built-in price books are at hand; write the book out", name)
 	}
-	if text, ok := l.builtins(name); ok && isBuiltin(name) {
+	if text, ok := l.Builtins(name); ok && isBuiltin(name) {
 		return text, nil
 	}
 	remedy := "; try extends: builtin"
-	if len(l.names) > 0 {
-		remedy = orMean(name, l.names, "there are "+list(l.names, "and"))
+	if len(l.Names) > 0 {
+		remedy = orMean(name, l.Names, "there are "+list(l.Names, "and"))
 	}
 	return nil, fmt.Errorf("there is no built-in price book %q%s", name, remedy)
 }
@@ -184,7 +183,7 @@ func (r *reader) book(t *tree) *Book {
 	b := &Book{Revision: d.Revision, Upstreams: map[string]*Upstream{}, Families: map[string]*Family{}, keys: d, hosts: map[string][]hostPath{}}
 	hosts := map[string]*string{}
 	for _, name := range r.names(&d.Upstreams) {
-		u, routes := r.upstream(name, d.Upstreams[name])
+		u := r.upstream(name, d.Upstreams[name])
 		b.Upstreams[name] = u
 		for i := range u.Hosts {
 			host := &u.Hosts[i]
@@ -196,7 +195,7 @@ func (r *reader) book(t *tree) *Book {
 				r.fault(at, "host %q is given twice, the other time at %s; keep one", *host, other)
 			}
 			hosts[*host] = host
-			b.addHost(*host, routes)
+			b.addHost(*host, u.routes)
 		}
 	}
 	for _, name := range r.names(&d.Families) {

@@ -197,8 +197,7 @@ func (r *reader) steps(p *Pool, d *keys.Budget, label string, upstreams map[stri
 		if !r.sound(s) {
 			continue
 		}
-		step := Step{Class: s.Class}
-		step.At, _ = strconv.ParseInt(strings.TrimSuffix(s.At, "%"), 10, 64)
+		step := Step{At: percent(s.At), Class: s.Class}
 		if step.At == 0 || len(all) > 0 && step.At <= all[len(all)-1].At {
 			r.fault(r.place(&s.At), "the steps of %s must rise, from 1%% to 99%%, and %s does not; write them in order", label, s.At)
 		}

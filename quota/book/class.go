@@ -19,12 +19,9 @@ type Class struct {
 }
 
 func (r *reader) class(name string, d *keys.Class) Class {
-	c := Class{KeepFree: d.KeepFree.Units, KeepFreePercent: d.KeepFree.Percent, UseHeadroom: d.UseHeadroom, Priority: d.Priority, Outage: Policy(d.Outage)}
+	c := Class{KeepFree: d.KeepFree.Units, KeepFreePercent: d.KeepFree.Percent, UseHeadroom: d.UseHeadroom, Share: percent(d.Share), Priority: d.Priority, Outage: Policy(d.Outage)}
 	if c.UseHeadroom && c.KeepFree+c.KeepFreePercent > 0 {
 		r.fault(r.blame(&d.UseHeadroom, &d.KeepFree), "class %q cannot both keep units free and use the headroom; choose one", name)
-	}
-	if d.Share != "" {
-		c.Share, _ = strconv.ParseInt(strings.TrimSuffix(d.Share, "%"), 10, 64)
 	}
 	return c
 }
@@ -47,6 +44,12 @@ func badPercent(text string) string {
 		return "is no percentage; write it as 80%"
 	}
 	return ""
+}
+
+// percent is the value of a percentage that badPercent has checked; 0 if there is none.
+func percent(text string) int64 {
+	n, _ := strconv.ParseInt(strings.TrimSuffix(text, "%"), 10, 64)
+	return n
 }
 
 // share is a number of units, or a part in percent.

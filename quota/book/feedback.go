@@ -49,7 +49,12 @@ func (r *reader) feedback(all []keys.Feedback, u *Upstream, d *keys.Upstream) (r
 		} else if told == 0 && !report.Requested && !r.given(&f.Limit) {
 			r.fault(r.place(f), "a feedback reports nothing; write remaining, used, used_percent or limit")
 		}
-		r.inWindow(f, &report, u)
+		for _, name := range report.Pool.Pools(u) {
+			pool := u.Pools[name]
+			if report.Per > 0 && pool != nil && !slices.ContainsFunc(pool.Windows, func(w Window) bool { return w.Length() == report.Per }) {
+				r.fault(r.place(&f.Per), "pool %q has no window of %s", name, f.Per)
+			}
+		}
 		reports = append(reports, report)
 	}
 	return reports
@@ -58,19 +63,6 @@ func (r *reader) feedback(all []keys.Feedback, u *Upstream, d *keys.Upstream) (r
 // standard is what the fields of the IETF report: of any pool, and with its limit.
 func standard() Feedback {
 	return Feedback{Standard: true, Pool: PoolName{From: &Source{Header: "RateLimit"}}, Limit: &Source{Header: "RateLimit-Policy"}}
-}
-
-// inWindow checks that the pools of a feedback have the window that it is about.
-func (r *reader) inWindow(f *keys.Feedback, report *Feedback, u *Upstream) {
-	if report.Per == 0 {
-		return
-	}
-	for _, name := range report.Pool.Pools(u) {
-		pool := u.Pools[name]
-		if pool != nil && !slices.ContainsFunc(pool.Windows, func(w Window) bool { return w.Length() == report.Per }) {
-			r.fault(r.place(&f.Per), "pool %q has no window of %s", name, f.Per)
-		}
-	}
 }
 
 // Pools returns the pools that may be meant.

@@ -165,7 +165,14 @@ func render(t *tree) []byte {
 func printBlock(out *strings.Builder, t *tree, indent string) {
 	for _, e := range t.Entries {
 		fmt.Fprintf(out, "%s%s:", indent, quoted(e.Key))
-		printValue(out, e.Value, indent)
+		if len(e.Value.Entries)+len(e.Value.Items) > 0 && !e.Value.Flow {
+			out.WriteByte('\n')
+			printBlock(out, e.Value, indent+"  ")
+			continue
+		}
+		out.WriteByte(' ')
+		printFlow(out, e.Value)
+		out.WriteByte('\n')
 	}
 	for _, item := range t.Items {
 		out.WriteString(indent + "- ")
@@ -175,17 +182,6 @@ func printBlock(out *strings.Builder, t *tree, indent string) {
 	if t.Kind != isMapping && t.Kind != isList {
 		printFlow(out, t)
 	}
-}
-
-func printValue(out *strings.Builder, t *tree, indent string) {
-	if block := len(t.Entries)+len(t.Items) > 0 && !t.Flow; block {
-		out.WriteByte('\n')
-		printBlock(out, t, indent+"  ")
-		return
-	}
-	out.WriteByte(' ')
-	printFlow(out, t)
-	out.WriteByte('\n')
 }
 
 func printFlow(out *strings.Builder, t *tree) {

@@ -102,27 +102,11 @@ func isPlain(path string) bool {
 	for rest, more := path[1:], path != "/"; more; {
 		var part string
 		part, rest, more = strings.Cut(rest, "/")
-		if !isData(part) || strings.IndexByte(part, ';') >= 0 || hidesByte(part) {
+		if data, hides := readData(part); !data || hides || strings.IndexByte(part, ';') >= 0 {
 			return false
 		}
 	}
 	return true
-}
-
-// hidesByte reports whether a segment escapes a byte that needs no escape.
-func hidesByte(part string) bool {
-	for i := strings.IndexByte(part, '%'); i >= 0; {
-		b, err := strconv.ParseUint(part[i+1:i+3], 16, 8)
-		if err == nil && isPathByte(byte(b)) {
-			return true
-		}
-		next := strings.IndexByte(part[i+1:], '%')
-		if next < 0 {
-			return false
-		}
-		i += 1 + next
-	}
-	return false
 }
 
 // leniently returns the path that a lenient server might read in a path: unescaped as
@@ -168,20 +152,11 @@ type target struct {
 	verb   string // "" for the default of an upstream
 	method *Method
 	route  *Route
+	given  *string // the route in the book
 }
 
 // exact reports whether a target is a route that takes no tail.
 func (t target) exact() bool { return t.route != nil && !strings.HasSuffix(t.route.Path, "...}") }
-
-// end is a place in the tree where a route ends, and its verb.
-type end struct {
-	at   *segment
-	verb string
-}
-
-func (e end) add(t target) {
-	e.at.targets = append(e.at.targets, t)
-}
 
 // segment returns the place where a route ends.
 func (t *routeTable) segment(r Route) *segment {
@@ -240,10 +215,6 @@ func (t *routeTable) read(verb, path string) target {
 	if found := t.root.find(verb, path[1:]); found.method != nil {
 		return found
 	}
-	return t.byDefault(verb)
-}
-
-func (t *routeTable) byDefault(verb string) target {
 	m := t.defaults[verb]
 	if m == nil && isVerb(verb) {
 		m = t.defaults[anyName]
@@ -332,25 +303,30 @@ func (s *segment) target(verb string) target {
 
 // isName says whether a {name} may stand for an escaped segment: one that every server
 // reads as a single piece of data, and without a colon.
-func isName(part string) bool { return strings.IndexByte(part, ':') < 0 && isData(part) }
+func isName(part string) bool {
+	data, _ := readData(part)
+	return data && strings.IndexByte(part, ':') < 0
+}
 
-// isData says whether every server reads an escaped segment as a single piece of data.
-func isData(part string) bool {
+// readData says whether every server reads an escaped segment as a single piece of data, and
+// whether the segment escapes a byte that needs no escape.
+func readData(part string) (data, hides bool) {
 	dots := true // also of the empty one
 	for i := 0; i < len(part); i++ {
 		c := part[i]
 		if c == '%' {
 			b, err := strconv.ParseUint(part[i+1:min(i+3, len(part))], 16, 8)
 			if c = byte(b); err != nil || i+2 >= len(part) || c == '/' || c == '\\' || c == '%' || c < ' ' {
-				return false
+				return false, false
 			}
+			hides = hides || isPathByte(c)
 			i += 2
 		} else if !isPathByte(c) {
-			return false
+			return false, false
 		}
 		dots = dots && c == '.'
 	}
-	return !dots
+	return !dots, hides
 }
 
 // isPathByte holds for what may stand unescaped in a segment, by RFC 3986.

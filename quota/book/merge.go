@@ -98,19 +98,16 @@ func (r *reader) recharge(under, over *tree, name string) *tree {
 func canonical(u *tree) {
 	pools := u.Value("pools").Keys()
 	for _, key := range []string{"methods", "default"} {
-		canonicalIn(u.Value(key), pools)
-	}
-}
-
-func canonicalIn(methods *tree, pools []string) {
-	for i := range methods.Keys() {
-		e := &methods.Entries[i]
-		charge, cost, pool := e.Value.Value("charge"), e.Value.Value("cost"), e.Value.Value("pool")
-		switch {
-		case charge != nil && charge.Kind == isMapping && len(charge.Entries) == 1 && cost == nil && pool == nil:
-			e.Value = priced(e.Value, charge.Entries[0], entry{Key: "cost", At: charge.Entries[0].At, Value: charge.Entries[0].Value})
-		case charge == nil && pool == nil && cost != nil && len(pools) == 1:
-			e.Value = priced(e.Value, entry{Key: pools[0], At: cost.At}, *e.Value.Get("cost"))
+		methods := u.Value(key)
+		for i := range methods.Keys() {
+			e := &methods.Entries[i]
+			charge, cost, pool := e.Value.Value("charge"), e.Value.Value("cost"), e.Value.Value("pool")
+			switch {
+			case charge != nil && charge.Kind == isMapping && len(charge.Entries) == 1 && cost == nil && pool == nil:
+				e.Value = priced(e.Value, charge.Entries[0], entry{Key: "cost", At: charge.Entries[0].At, Value: charge.Entries[0].Value})
+			case charge == nil && pool == nil && cost != nil && len(pools) == 1:
+				e.Value = priced(e.Value, entry{Key: pools[0], At: cost.At}, *e.Value.Get("cost"))
+			}
 		}
 	}
 }

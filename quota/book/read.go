@@ -160,7 +160,13 @@ func (r *reader) complete(rec *record, e *entry, v reflect.Value, s *scope, mean
 		if f.required != "" {
 			r.fault(at, "%s has no %s%s", s, f.key, s.orMean(f.required))
 		}
-		f.fill(v.Field(f.index))
+		switch v := v.Field(f.index); {
+		case f.preset == "":
+		case v.CanInt():
+			v.SetInt(bound(f.preset, 0))
+		default:
+			v.SetString(f.preset)
+		}
 	}
 	if ways == nil || len(given) == 1 {
 		return
@@ -182,16 +188,6 @@ func (s *scope) orMean(otherwise string) string {
 		return "; " + otherwise
 	}
 	return orMean(s.name, s.among.Without(s.name).Keys(), otherwise)
-}
-
-func (f *field) fill(v reflect.Value) {
-	switch {
-	case f.preset == "":
-	case v.CanInt():
-		v.SetInt(bound(f.preset, 0))
-	default:
-		v.SetString(f.preset)
-	}
 }
 
 func (r *reader) readEntries(f *field, e *entry, v reflect.Value, s *scope) {

@@ -48,27 +48,19 @@ func (r *reader) refusals(all []keys.Refusal, u *keys.Upstream) []Refusal {
 		if r.given(&d.Pool) {
 			rule.Pool = r.poolName(&d.Pool, u)
 		}
-		rule.Limit = r.limitOf(d)
-		for i := range rules {
-			if rules[i].covers(&rule) {
-				r.fault(r.place(d), "this refusal is never reached: the one at %s takes every answer that this is for; move this one above it", r.place(given[i]))
-				break
-			}
+		switch {
+		case !r.given(&d.Limit):
+		case d.Credential:
+			r.fault(r.place(&d.Limit), "a refusal with credential: true is about no limit; remove limit")
+		default:
+			rule.Limit = r.inAnswer(&d.Limit, "the limit", "X-RateLimit-Limit")
+		}
+		if i := slices.IndexFunc(rules, func(before Refusal) bool { return before.covers(&rule) }); i >= 0 {
+			r.fault(r.place(d), "this refusal is never reached: the one at %s takes every answer that this is for; move this one above it", r.place(given[i]))
 		}
 		rules, given = append(rules, rule), append(given, d)
 	}
 	return rules
-}
-
-func (r *reader) limitOf(d *keys.Refusal) *Source {
-	switch {
-	case !r.given(&d.Limit):
-		return nil
-	case d.Credential:
-		r.fault(r.place(&d.Limit), "a refusal with credential: true is about no limit; remove limit")
-		return nil
-	}
-	return r.inAnswer(&d.Limit, "the limit", "X-RateLimit-Limit")
 }
 
 // means checks that a rule has no status twice, and no credential: false.

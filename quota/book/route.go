@@ -3,6 +3,7 @@ package book
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/headroom-quota/headroom/quota/book/keys"
@@ -38,9 +39,9 @@ func (r Route) Fill(value func(name string) (string, bool)) (path, missing strin
 	return strings.Join(parts, "/"), ""
 }
 
-// routes makes the routes of a method. Given has those of the upstream so far,
-// by where they end: two that differ in the names in their braces end in one place.
-func (r *reader) routes(m *Method, d *keys.Method, table *routeTable, given map[end]*string) {
+// routes makes the routes of a method. Two that differ in the names in their braces end in one
+// place of the table.
+func (r *reader) routes(m *Method, d *keys.Method, table *routeTable) {
 	for i := range d.Route {
 		text := &d.Route[i]
 		if !r.sound(text) {
@@ -52,14 +53,13 @@ func (r *reader) routes(m *Method, d *keys.Method, table *routeTable, given map[
 			continue
 		}
 		m.Routes = append(m.Routes, route)
-		at := end{table.segment(route), route.Verb}
-		if before, dup := given[at]; dup {
-			at, other := r.twice(text, before)
+		end := table.segment(route)
+		if i := slices.IndexFunc(end.targets, func(t target) bool { return t.verb == route.Verb }); i >= 0 {
+			at, other := r.twice(text, end.targets[i].given)
 			r.fault(at, "route %q of method %q is given twice, the other time at %s; a request can have one price only", *text, m.Name, other)
 			continue
 		}
-		given[at] = text
-		at.add(target{route.Verb, m, &route})
+		end.targets = append(end.targets, target{route.Verb, m, &route, text})
 	}
 }
 

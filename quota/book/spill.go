@@ -75,13 +75,18 @@ func isLabel(text string) bool {
 // Listed returns a host as the book lists it, which may have a star in the place of a name, or "". Ports must be equal.
 func (u *Upstream) Listed(whole string) string {
 	for _, entry := range u.Hosts {
-		host, _, _ := strings.Cut(entry, "/")
-		suffix, wild := strings.CutPrefix(host, "*")
-		if label, under := strings.CutSuffix(whole, suffix); host == whole || wild && under && isLabel(label) {
+		if host, _, _ := strings.Cut(entry, "/"); isOf(whole, host) {
 			return host
 		}
 	}
 	return ""
+}
+
+// isOf reports whether a host is the one that is listed, which may have a star in the place of a label.
+func isOf(host, listed string) bool {
+	suffix, wild := strings.CutPrefix(listed, "*")
+	label, under := strings.CutSuffix(host, suffix)
+	return host == listed || wild && under && isLabel(label)
 }
 
 // spills makes what upstreams say of calls for which they lack units.

@@ -89,18 +89,7 @@ func (u *Upstream) Find(verb, path string) *Method {
 // MayRedirect reports whether the upstream may redirect calls to a host.
 func (u *Upstream) MayRedirect(host string) bool {
 	host, _ = splitPort(strings.ToLower(host))
-	for _, to := range u.Redirects {
-		if name, wild := strings.CutPrefix(to, "*"); to == host || wild && isUnder(host, name) {
-			return true
-		}
-	}
-	return false
-}
-
-// isUnder reports whether a host is one label before a suffix such as ".example.com".
-func isUnder(host, suffix string) bool {
-	label, ok := strings.CutSuffix(host, suffix)
-	return ok && label != "" && strings.IndexByte(label, '.') < 0
+	return slices.ContainsFunc(u.Redirects, func(to string) bool { return isOf(host, to) })
 }
 
 // Suggest returns the name of the method that is most like a misspelt name, or "".
@@ -165,31 +154,27 @@ func (r *reader) free(all []keys.FreeAnswer, u *keys.Upstream) (free []FreeAnswe
 	return free
 }
 
-func (r *reader) upstream(name string, d *keys.Upstream) (*Upstream, *routeTable) {
+func (r *reader) upstream(name string, d *keys.Upstream) *Upstream {
 	u := &Upstream{
-		Name: name, Hosts: d.Hosts, Unpriced: Policy(d.Unpriced), Key: APIKey(d.APIKey), Resumable: d.Resumable,
-		Classes: map[string]Class{}, Pools: map[string]*Pool{}, Methods: map[string]*Method{},
+		Name: name, Source: d.Source, Hosts: d.Hosts, Redirects: d.Redirects, Addresses: d.Addresses, Mode: Mode(d.Mode), Unpriced: Policy(d.Unpriced),
+		Key: APIKey(d.APIKey), ErrorFormat: d.ErrorFormat, Env: d.Env, EnvPath: d.EnvPath, EnvKey: d.EnvKey, Resumable: d.Resumable,
+		AccountFrom: AccountFrom{int(d.Account.Host), d.Account.Header}, Classes: map[string]Class{}, Pools: map[string]*Pool{}, Methods: map[string]*Method{},
 	}
-	u.Source, u.ErrorFormat = d.Source, d.ErrorFormat
-	u.Env, u.EnvPath, u.EnvKey = d.Env, d.EnvPath, d.EnvKey
-	u.Verified, _ = time.Parse(time.DateOnly, d.Verified)
-	routes := &routeTable{upstream: u, literal: map[string]*segment{}, defaults: map[string]*Method{}}
-	u.routes, u.Redirects, u.Addresses, u.Mode = routes, d.Redirects, d.Addresses, Mode(d.Mode)
-	u.AccountFrom = AccountFrom{int(d.Account.Host), d.Account.Header}
+	u.Verified, _ = time.Parse(time.DateOnly, d.Verified) // badDate has checked it
+	u.routes = &routeTable{upstream: u, literal: map[string]*segment{}, defaults: map[string]*Method{}}
 	if !r.readable(d) {
-		return u, routes
+		return u
 	}
 	u.Refusals = r.refusals(d.Refusals, d)
 	u.RequestBuffer, u.FailedFree, u.Free = d.RequestBuffer, d.Failed == "free", r.free(d.Free, d)
-	for _, pool := range r.names(&d.Pools) {
+	pools := r.names(&d.Pools)
+	for _, pool := range pools {
 		for i := range d.Pools[pool].By {
 			if by := &d.Pools[pool].By[i]; by.Header != "" && strings.EqualFold(by.Header, d.APIKey.Header) || by.Query != "" && by.Query == d.APIKey.Query {
 				r.fault(r.place(by), "by of pool %q reads the API key, which would then be stored and shown; name what stands for it, such as an account", pool)
 			}
 		}
-	}
-	for _, pool := range r.names(&d.Pools) {
-		if p := r.pool(pool, d.Pools[pool], r.names(&d.Pools)); p != nil {
+		if p := r.pool(pool, d.Pools[pool], pools); p != nil {
 			u.Pools[pool] = p
 		}
 	}
@@ -200,28 +185,29 @@ func (r *reader) upstream(name string, d *keys.Upstream) (*Upstream, *routeTable
 	}
 	r.sharesFit(u, d)
 	u.Prices = r.prices(d.Prices)
-	given := map[end]*string{}
+	routes := false
 	for _, method := range r.names(&d.Methods) {
 		m := r.method(method, d.Methods[method], d)
 		u.Methods[method], m.Bill = m, r.bill(d.Methods[method].Bill, u, d)
 		r.payable(u, m, d.Methods[method])
-		r.routes(m, d.Methods[method], routes, given)
+		r.routes(m, d.Methods[method], u.routes)
+		routes = routes || m.Routes != nil
 	}
 	for _, verb := range r.names(&d.Default) {
 		m := r.method(defaultName(verb), d.Default[verb], d)
 		m.Bill = r.bill(d.Default[verb].Bill, u, d)
 		r.payable(u, m, d.Default[verb])
 		if u.Default == nil {
-			u.Default = routes.defaults
+			u.Default = u.routes.defaults
 		}
 		u.Default[verb] = m
 	}
-	if (len(given) > 0 || u.Default != nil) && len(u.Hosts) == 0 {
+	if (routes || u.Default != nil) && len(u.Hosts) == 0 {
 		r.fault(r.missing(&d.Hosts, d), "upstream %q has routes but no hosts; name the hosts whose requests they are", name)
 	}
 	r.stillCharged(d)
 	u.Feedback = r.feedback(d.Feedback, u, d)
-	return u, routes
+	return u
 }
 
 // defaultName is the name of the method that stands for calls without one: what the
