@@ -25,9 +25,14 @@ func (n node) get(key string) node {
 	return m
 }
 
+// text returns a text, or a number as a text.
 func (n node) text(key string) string {
-	s, _ := n[key].(string)
-	return s
+	switch v := n[key].(type) {
+	case nil, map[string]any, []any:
+		return ""
+	default:
+		return fmt.Sprint(v)
+	}
 }
 
 func (n node) list(key string) (all []node) {

@@ -4,35 +4,23 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"iter"
-	"log/slog"
-	"maps"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/pb33f/go-yaml"
-	"github.com/pb33f/libopenapi"
-	"github.com/pb33f/libopenapi/datamodel"
-	"github.com/pb33f/libopenapi/datamodel/high/base"
-	"github.com/pb33f/libopenapi/orderedmap"
 )
 
-// described is what a description of an API says, in any version.
+// described is a description of an API, which may be in several files.
 type described struct {
-	servers []string
-	schemes map[string]scheme
-	limits  map[string]node // extensions, by where they stand
-	calls   []describedCall
+	files map[string]node // by their paths
+	lost  error           // of the first reference that cannot be followed
 }
 
-type scheme struct{ kind, where, name string }
-
-type describedCall struct {
-	verb, path, name string
-	slow             bool     // it documents 429
-	headers          []string // of that answer
-	limits           node
+// part is a part of a description, and the file that it is in.
+type part struct {
+	node
+	file string
 }
 
 // OpenAPI reads a description of an API: version 2.0, 3.0 or 3.1. Without a server in it, the
@@ -45,24 +33,9 @@ func (d *Draft) OpenAPI(from string, text []byte) error {
 	if fields["openapi"] == nil && fields["swagger"] == nil {
 		return errors.New("is no OpenAPI document: it has neither openapi nor swagger")
 	}
-	doc, err := libopenapi.NewDocumentWithConfiguration(text, &datamodel.DocumentConfiguration{
-		AllowFileReferences: true, BasePath: d.Folder, Logger: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		return fmt.Errorf("cannot be read: %w", err)
-	}
-	says, err := describe(doc)
-	if err != nil {
-		first, _, _ := strings.Cut(err.Error(), "\n")
-		if says == nil {
-			return fmt.Errorf("cannot be read: %s", first)
-		}
-		if len(says.calls) == 0 { // the library has no path if one of them cannot be read
-			says.calls = writtenOut(fields.get("paths"))
-		}
-		d.note("%s: a part of it cannot be read: %s", from, first)
-	}
-	host, below := says.server()
+	whole := part{fields, filepath.Join(d.Folder, from)}
+	says := &described{files: map[string]node{whole.file: fields}}
+	host, below := says.server(whole)
 	if host = plainHost(host); host == "" && len(d.upstreams) == 1 {
 		for host = range d.upstreams {
 		}
@@ -71,45 +44,70 @@ func (d *Draft) OpenAPI(from string, text []byte) error {
 		return errors.New("names no server with a host\nName it with --host")
 	}
 	u := d.of(host, from)
-	for _, name := range slices.Sorted(maps.Keys(says.schemes)) {
-		s := says.schemes[name]
-		k := APIKey{from: from + ": the security scheme " + name}
-		switch {
-		case s.kind == "apiKey" && s.where == "header":
-			k.header = s.name
-		case s.kind == "apiKey" && s.where == "query":
-			k.query = s.name
-		case slices.Contains([]string{"http", "oauth2", "basic", "openIdConnect"}, s.kind):
-			k.header = "Authorization"
-		}
-		if u.key.header == "" && (k.header != "" || u.key.query == "" && k.query != "") {
-			k.query = cmp.Or(k.query, u.key.query)
-			u.key = k
-		} else if k.header != "" && k.header != u.key.header {
-			u.noteOnce(fmt.Sprintf("%s has its key in the header %s; the draft has %s", k.from, k.header, u.key.header))
+	for _, schemes := range []part{says.get(says.get(whole, "components"), "securitySchemes"), says.get(whole, "securityDefinitions")} {
+		for _, name := range schemes.keys() {
+			u.secured(says.get(schemes, name).node, from+": the security scheme "+name)
 		}
 	}
-	for _, where := range slices.Sorted(maps.Keys(says.limits)) {
-		u.extensions(says.limits[where], from, where)
+	paths := says.get(whole, "paths")
+	for _, path := range paths.keys() {
+		u.extensions(says.get(paths, path).node, from, path)
 	}
-	slices.SortStableFunc(says.calls, func(a, b describedCall) int { return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.verb, b.verb)) })
-	for _, c := range says.calls {
-		path, _, _ := strings.Cut(c.path, "?")
-		r := u.route(c.verb, strings.TrimSuffix(below, "/")+path, from)
-		r.name = cmp.Or(r.name, c.name)
-		u.extensions(c.limits, from, c.verb+" "+path)
-		if c.slow {
-			u.refusals[429] = from + ": " + c.verb + " " + path + " documents 429"
-			u.documented(c.headers, from)
+	u.extensions(fields.get("info"), from, "info")
+	u.extensions(fields, from, "the document")
+	for _, path := range paths.keys() {
+		item := says.get(paths, path)
+		path, _, _ := strings.Cut(path, "?")
+		for _, name := range item.keys() {
+			if !slices.Contains([]string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}, name) {
+				continue
+			}
+			verb, op := strings.ToUpper(name), says.get(item, name)
+			r := u.route(verb, strings.TrimSuffix(below, "/")+path, from)
+			r.name = cmp.Or(r.name, op.text("operationId"))
+			u.extensions(op.node, from, verb+" "+path)
+			if slow := says.get(says.get(op, "responses"), "429"); slow.node != nil {
+				u.refusals[429] = from + ": " + verb + " " + path + " documents 429"
+				u.documented(says.get(slow, "headers").keys(), from)
+			}
 		}
+	}
+	if says.lost != nil {
+		d.note("%s: a part of it cannot be read: %s", from, says.lost)
 	}
 	return nil
 }
 
+// secured notes where a security scheme has the key.
+func (u *upstream) secured(scheme node, from string) {
+	k := APIKey{from: from}
+	switch kind, where := scheme.text("type"), scheme.text("in"); {
+	case kind == "apiKey" && where == "header":
+		k.header = scheme.text("name")
+	case kind == "apiKey" && where == "query":
+		k.query = scheme.text("name")
+	case slices.Contains([]string{"http", "oauth2", "basic", "openIdConnect"}, kind):
+		k.header = "Authorization"
+	}
+	if u.key.header == "" && (k.header != "" || u.key.query == "" && k.query != "") {
+		k.query = cmp.Or(k.query, u.key.query)
+		u.key = k
+	} else if k.header != "" && k.header != u.key.header {
+		u.noteOnce(fmt.Sprintf("%s has its key in the header %s; the draft has %s", k.from, k.header, u.key.header))
+	}
+}
+
 // server returns the host and the base path of the first server.
-func (d *described) server() (host, below string) {
-	for _, s := range d.servers {
-		if u, err := url.Parse(s); err == nil && (u.Host != "" || host == "") {
+func (d *described) server(whole part) (host, below string) {
+	if whole.node["swagger"] != nil {
+		return whole.text("host"), whole.text("basePath")
+	}
+	for _, s := range whole.list("servers") {
+		text, variables := s.text("url"), s.get("variables")
+		for _, name := range variables.keys() {
+			text = strings.ReplaceAll(text, "{"+name+"}", variables.get(name).text("default"))
+		}
+		if u, err := url.Parse(text); err == nil && (u.Host != "" || host == "") {
 			if host, below = u.Host, u.Path; host != "" {
 				break
 			}
@@ -118,132 +116,59 @@ func (d *described) server() (host, below string) {
 	return host, below
 }
 
-// describe reads a document; nil if nothing can be read. With an error, a part of it is missing.
-func describe(doc libopenapi.Document) (*described, error) {
-	d := &described{schemes: map[string]scheme{}, limits: map[string]node{}}
-	if strings.HasPrefix(doc.GetVersion(), "2") {
-		model, err := doc.BuildV2Model()
-		if model == nil {
-			return nil, err
+// get returns the value of a key, or the value to which its reference leads.
+func (d *described) get(in part, key string) part {
+	at, err := part{in.get(key), in.file}, error(nil)
+	for range 16 {
+		ref := at.text("$ref")
+		if ref == "" {
+			return at
 		}
-		m := &model.Model
-		d.general(m.Info, m.Extensions)
-		d.servers = []string{"//" + m.Host + m.BasePath}
-		if m.SecurityDefinitions != nil {
-			for name, s := range all(m.SecurityDefinitions.Definitions) {
-				d.schemes[name] = scheme{s.Type, s.In, s.Name}
-			}
-		}
-		if m.Paths == nil {
-			return d, err
-		}
-		for path, item := range all(m.Paths.PathItems) {
-			d.limits[path] = ours(item.Extensions)
-			for verb, op := range all(item.GetOperations()) {
-				c := describedCall{verb: strings.ToUpper(verb), path: path, name: op.OperationId, limits: ours(op.Extensions)}
-				if op.Responses != nil {
-					for code, answer := range all(op.Responses.Codes) {
-						c.answers(code, names(answer.Headers))
-					}
-				}
-				d.calls = append(d.calls, c)
-			}
-		}
-		return d, err
-	}
-	model, err := doc.BuildV3Model()
-	if model == nil {
-		return nil, err
-	}
-	m := &model.Model
-	d.general(m.Info, m.Extensions)
-	for _, s := range m.Servers {
-		text := s.URL
-		for name, v := range all(s.Variables) {
-			text = strings.ReplaceAll(text, "{"+name+"}", v.Default)
-		}
-		d.servers = append(d.servers, text)
-	}
-	if m.Components != nil {
-		for name, s := range all(m.Components.SecuritySchemes) {
-			d.schemes[name] = scheme{s.Type, s.In, s.Name}
+		if at, err = d.follow(at.file, ref); err != nil {
+			break
 		}
 	}
-	if m.Paths == nil {
-		return d, err
+	if d.lost == nil {
+		d.lost = cmp.Or(err, errors.New("it has a circular reference"))
 	}
-	for path, item := range all(m.Paths.PathItems) {
-		d.limits[path] = ours(item.Extensions)
-		for verb, op := range all(item.GetOperations()) {
-			c := describedCall{verb: strings.ToUpper(verb), path: path, name: op.OperationId, limits: ours(op.Extensions)}
-			if op.Responses != nil {
-				for code, answer := range all(op.Responses.Codes) {
-					c.answers(code, names(answer.Headers))
-				}
-			}
-			d.calls = append(d.calls, c)
-		}
-	}
-	return d, err
+	return part{}
 }
 
-// writtenOut are the calls of paths as they stand there, without those to which a reference leads.
-func writtenOut(paths node) (calls []describedCall) {
-	for _, path := range paths.keys() {
-		for verb := range paths.get(path) {
-			if op := paths.get(path).get(verb); slices.Contains([]string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}, verb) {
-				c := describedCall{verb: strings.ToUpper(verb), path: path, name: op.text("operationId"), limits: op}
-				for code := range op.get("responses") {
-					c.answers(code, op.get("responses").get(code).get("headers").keys())
-				}
-				calls = append(calls, c)
-			}
+// follow returns where a reference in a file leads.
+func (d *described) follow(file, ref string) (part, error) {
+	name, pointer, _ := strings.Cut(ref, "#")
+	if strings.Contains(name, "://") {
+		return part{}, fmt.Errorf("reference %q leads to a server, which is not asked", ref)
+	}
+	if name != "" {
+		file = filepath.Join(filepath.Dir(file), filepath.FromSlash(name))
+	}
+	at, known := d.files[file]
+	if !known {
+		info, err := os.Stat(file)
+		if err != nil {
+			return part{}, err
 		}
-	}
-	return calls
-}
-
-// answers notes a documented answer.
-func (c *describedCall) answers(code string, headers []string) {
-	if code == "429" {
-		c.slow, c.headers = true, headers
-	}
-}
-
-func (d *described) general(info *base.Info, limits *extended) {
-	d.limits["the document"] = ours(limits)
-	if info != nil {
-		d.limits["info"] = ours(info.Extensions)
-	}
-}
-
-type extended = orderedmap.Map[string, *yaml.Node]
-
-// ours are extensions as plain values.
-func ours(of *extended) node {
-	values := node{}
-	for name, n := range all(of) {
-		var v any
-		if n.Decode(&v) == nil {
-			values[name] = v
+		if !info.Mode().IsRegular() {
+			return part{}, fmt.Errorf("%s is no file", name)
 		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return part{}, err
+		}
+		if err := decode(text, &at); err != nil {
+			return part{}, fmt.Errorf("%s is neither JSON nor YAML: %w", name, err)
+		}
+		d.files[file] = at
 	}
-	return values
-}
-
-// all goes through a map that may be nil.
-func all[V any](m *orderedmap.Map[string, V]) iter.Seq2[string, V] {
-	if m == nil {
-		return func(func(string, V) bool) {}
+	if plain, err := url.PathUnescape(pointer); err == nil {
+		pointer = plain
 	}
-	return m.FromOldest()
-}
-
-func names[V any](m *orderedmap.Map[string, V]) []string {
-	found := []string{}
-	for name := range all(m) {
-		found = append(found, name)
+	for key := range strings.FieldsFuncSeq(pointer, func(c rune) bool { return c == '/' }) {
+		at = at.get(strings.NewReplacer("~1", "/", "~0", "~").Replace(key))
 	}
-	slices.Sort(found)
-	return found
+	if at == nil {
+		return part{}, fmt.Errorf("reference %q leads nowhere", ref)
+	}
+	return part{at, file}, nil
 }
