@@ -457,45 +457,41 @@ func refill(all []interval) (rate float64, sure bool) {
 	if n < 10 {
 		return 0, false
 	}
-	seconds := 0.0
-	routes := map[*route][]interval{}
-	type sums struct{ calls, units, back, fits, off, evenly float64 }
-	told := map[source]*sums{}
-	each := func(do func(from *sums, i interval, units float64)) {
-		for _, i := range all {
-			for at, units := range i.call.prices() {
-				if at.each > 0 { // those of queries are so small that they fit anything
-					continue
-				}
-				if told[at] == nil {
-					told[at] = &sums{}
-				}
-				do(told[at], i, float64(units))
-			}
-		}
+	type priced struct {
+		interval
+		units float64
 	}
+	seconds := 0.0
+	routes, told := map[*route][]interval{}, map[source][]priced{}
 	for _, i := range all {
 		seconds += i.seconds
 		routes[i.call.route] = append(routes[i.call.route], i)
-	}
-	each(func(from *sums, i interval, units float64) {
-		from.calls, from.units, from.back = from.calls+1, from.units+units, from.back+i.more+units
-	})
-	each(func(from *sums, i interval, units float64) {
-		off, evenly := i.more+units-i.seconds*from.back/seconds, i.more+from.units/from.calls-i.seconds*from.back/seconds
-		if from.off, from.evenly = from.off+off*off, from.evenly+evenly*evenly; math.Abs(off) < 1.5 {
-			from.fits++
+		for at, units := range i.call.prices() {
+			if at.each == 0 { // those of queries are so small that they fit anything
+				told[at] = append(told[at], priced{i, float64(units)})
+			}
 		}
-	})
-	best := &sums{}
+	}
+	best := 0.0
 	for _, at := range slices.SortedFunc(maps.Keys(told), source.compare) {
+		var units, back, fits, off, evenly float64
+		for _, i := range told[at] {
+			units, back = units+i.units, back+i.more+i.units
+		}
+		for _, i := range told[at] {
+			mean, comes := units/float64(len(told[at])), i.seconds*back/seconds
+			off, evenly = off+math.Pow(i.more+i.units-comes, 2), evenly+math.Pow(i.more+mean-comes, 2)
+			if math.Abs(i.more+i.units-comes) < 1.5 {
+				fits++
+			}
+		}
 		// A number that is the same each time, or tells no more than its mean, is of another unit.
-		if from := told[at]; from.fits >= 0.9*n && from.fits > best.fits && from.back >= 0.1*n && 2*from.off < from.evenly {
-			best = from
+		if fits >= 0.9*n && fits > best && back >= 0.1*n && 2*off < evenly {
+			best, rate = fits, back/seconds
 		}
 	}
-	if best.fits > 0 {
-		return best.back / seconds, true
+	if best > 0 {
+		return rate, true
 	}
 	var xx, xy, yy float64 // least squares
 	for _, each := range routes {
