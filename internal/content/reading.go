@@ -82,6 +82,8 @@ func (s *Sources) Read(m Message) *Reading {
 	packed, readable := encodingOf(coding)
 	r.packed, r.closed = packed, !readable // nobody here can decode the others
 	r.json = scanner{to: &r.found, kinds: r.room.kinds[:0], text: r.room.text[:0]}
+	kind, _, _ := strings.Cut(m.Header.Get("Content-Type"), ";")
+	kind = strings.ToLower(strings.TrimSpace(kind))
 	switch {
 	case s.request && !s.body: // the length counts as it is sent
 		r.packed, r.closed = false, false
@@ -90,13 +92,12 @@ func (s *Sources) Read(m Message) *Reading {
 		if r.found.of = s; !readable {
 			r.coding = coding
 		}
-		if kind, _, _ := strings.Cut(m.Header.Get("Content-Type"), ";"); strings.EqualFold(strings.TrimSpace(kind), "application/x-www-form-urlencoded") {
+		if kind == "application/x-www-form-urlencoded" {
 			r.form = &form{}
 		}
 		return r
 	}
-	kind, _, _ := strings.Cut(m.Header.Get("Content-Type"), ";")
-	switch strings.ToLower(strings.TrimSpace(kind)) {
+	switch kind {
 	case "text/event-stream":
 		r.events = &events{to: r}
 	case "application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines", "application/jsonlines", "application/json-seq", "application/stream+json":

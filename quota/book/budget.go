@@ -44,9 +44,7 @@ func FormatMoney(n int64) string {
 		sign, n = "-", -n
 	}
 	part := fmt.Sprintf("%06d", n%Millionths)
-	for len(part) > 2 && part[len(part)-1] == '0' {
-		part = part[:len(part)-1]
-	}
+	part = part[:2] + strings.TrimRight(part[2:], "0")
 	return sign + strconv.FormatInt(n/Millionths, 10) + "." + part + " " + Money
 }
 

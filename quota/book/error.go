@@ -31,18 +31,14 @@ func (e *Error) Error() string {
 		return head
 	}
 	number := fmt.Sprintf("%5d", e.Line)
-	var pad strings.Builder
-	col := 1
-	for _, c := range e.Source {
-		if col++; col > e.Column {
-			break
-		}
+	before := []rune(e.Source)
+	for i, c := range before {
 		if c != '\t' {
-			c = ' '
+			before[i] = ' '
 		}
-		pad.WriteRune(c)
 	}
-	return fmt.Sprintf("%s\n%s | %s\n%s | %s^", head, number, e.Source, strings.Repeat(" ", len(number)), pad.String())
+	pad := string(before[:min(max(e.Column-1, 0), len(before))])
+	return fmt.Sprintf("%s\n%s | %s\n%s | %s^", head, number, e.Source, strings.Repeat(" ", len(number)), pad)
 }
 
 func (e *Error) Is(target error) bool { return target == ErrBadInput }

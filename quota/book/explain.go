@@ -233,11 +233,7 @@ func (u *Upstream) accountWords() string {
 func (p *Pool) words() string {
 	text := windowWords(p.Windows, p.Money)
 	if p.By != nil {
-		parts := make([]string, len(p.By))
-		for i, by := range p.By {
-			parts[i] = by.String()
-		}
-		text += ", for each " + list(parts, "and")
+		text += ", for each " + list(textsOf(p.By, Source.String), "and")
 	}
 	own := func(what string, sets map[string][]Window) {
 		for _, name := range slices.Sorted(maps.Keys(sets)) {
@@ -294,7 +290,7 @@ func windowWords(all []Window, money bool) string {
 func (c *Condition) words() string {
 	var parts []string
 	if len(c.Status) > 0 {
-		parts = append(parts, "status "+numbers(c.Status))
+		parts = append(parts, "status "+list(textsOf(c.Status, strconv.Itoa), "or"))
 	}
 	if c.Header != "" {
 		text := "header " + http.CanonicalHeaderKey(c.Header)
@@ -306,14 +302,6 @@ func (c *Condition) words() string {
 	return list(parts, "and")
 }
 
-func numbers(all []int) string {
-	texts := make([]string, len(all))
-	for i, n := range all {
-		texts[i] = strconv.Itoa(n)
-	}
-	return list(texts, "or")
-}
-
 // String says in words what a refusal blocks, and until when: "status 429 blocks core for
 // 1m0s".
 func (u *Refusal) String() string {
@@ -322,11 +310,7 @@ func (u *Refusal) String() string {
 		text += " and reason " + list(u.Reason, "or")
 	}
 	if len(u.Body) > 0 {
-		quoted := make([]string, len(u.Body))
-		for i, part := range u.Body {
-			quoted[i] = strconv.Quote(part)
-		}
-		text += " and " + list(quoted, "or") + " in the body"
+		text += " and " + list(textsOf(u.Body, strconv.Quote), "or") + " in the body"
 	}
 	if u.Credential {
 		return text + ": the API key is not accepted"
@@ -362,6 +346,15 @@ func list(words []string, last string) string {
 	}
 	n := len(words) - 1
 	return strings.Join(words[:n], ", ") + " " + last + " " + words[n]
+}
+
+// textsOf returns the texts of all.
+func textsOf[T any](all []T, text func(T) string) []string {
+	texts := make([]string, len(all))
+	for i, one := range all {
+		texts[i] = text(one)
+	}
+	return texts
 }
 
 func didYouMean(word string, known []string) string {

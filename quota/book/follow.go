@@ -54,9 +54,5 @@ func (b *Book) layouts() map[string]string {
 
 // layout is how a page with these windows is laid out.
 func layout(windows []Window) string {
-	all := make([]string, len(windows))
-	for i, w := range windows {
-		all[i] = w.Layout()
-	}
-	return strings.Join(all, "; ")
+	return strings.Join(textsOf(windows, func(w Window) string { return w.Layout() }), "; ")
 }

@@ -177,10 +177,7 @@ var sample = strings.NewReplacer("{", "", "...}", "", "}", "")
 
 // SpillsTo says where calls go that lack units, of one pool or of any if it is "". It returns "" if they go nowhere.
 func (u *Upstream) SpillsTo(pool string) string {
-	names := make([]string, len(u.Spill))
-	for i := range names {
-		names[i] = u.Spill[i].String()
-	}
+	names := textsOf(u.Spill, func(s Spill) string { return s.String() })
 	charges := pool == ""
 	for _, m := range u.Methods {
 		_, charged := m.Charges[pool]
