@@ -26,17 +26,6 @@ func (r *reader) class(name string, d *keys.Class) Class {
 	return c
 }
 
-// sharesFit checks that the shares of the classes are no more than the whole.
-func (r *reader) sharesFit(u *Upstream, d *keys.Upstream) {
-	sum := int64(0)
-	for _, class := range r.names(&d.Classes) {
-		if sum += u.Classes[class].Share; sum > 100 {
-			r.fault(r.place(&d.Classes[class].Share), "the shares of the classes of %q are more than 100%% with that of %q; lower one", u.Name, class)
-			return
-		}
-	}
-}
-
 // badPercent says what is wrong with a percentage.
 func badPercent(text string) string {
 	number, is := strings.CutSuffix(text, "%")

@@ -33,7 +33,7 @@ func (r *reader) refusals(all []keys.Refusal, u *keys.Upstream) []Refusal {
 	var given []*keys.Refusal
 	for i := range all {
 		d := &all[i]
-		if !r.means(d) || !r.sound(d) || !r.blocks(d, u) {
+		if !r.means(d, u) {
 			continue
 		}
 		rule := Refusal{
@@ -63,25 +63,21 @@ func (r *reader) refusals(all []keys.Refusal, u *keys.Upstream) []Refusal {
 	return rules
 }
 
-// means checks that a rule has no status twice, and no credential: false.
-func (r *reader) means(d *keys.Refusal) bool {
+// means checks that a rule has no status twice and no credential: false, and that it blocks pools
+// that exist.
+func (r *reader) means(d *keys.Refusal, u *keys.Upstream) bool {
 	for i := range d.Status {
 		if status := &d.Status[i]; r.sound(status) && slices.Contains(d.Status[:i], *status) {
 			r.fault(r.place(status), "status %d is given twice; keep one", *status)
 			return false
 		}
 	}
-	if r.given(&d.Credential) && r.sound(&d.Credential) && !d.Credential {
+	switch {
+	case r.given(&d.Credential) && r.sound(&d.Credential) && !d.Credential:
 		r.fault(r.place(&d.Credential), "credential: false says nothing; write until or for, or remove the refusal")
 		return false
-	}
-	return true
-}
-
-// blocks checks that the pools that a rule names exist.
-func (r *reader) blocks(d *keys.Refusal, u *keys.Upstream) bool {
-	ok := true
-	switch {
+	case !r.sound(d):
+		return false
 	case d.Credential && (r.given(&d.Pools) || r.given(&d.Pool)):
 		r.fault(r.place(d), "a refusal with credential: true blocks no pool; remove %s", map[bool]string{true: "pools", false: "pool"}[r.given(&d.Pools)])
 		return false
@@ -89,6 +85,7 @@ func (r *reader) blocks(d *keys.Refusal, u *keys.Upstream) bool {
 		r.fault(r.place(&d.Pool), "a refusal has pools or pool; keep one")
 		return false
 	}
+	ok := true
 	for i := range d.Pools {
 		ok = r.hasPool(&d.Pools[i], d.Pools[i], "a refusal", u) && ok
 	}

@@ -179,11 +179,15 @@ func (r *reader) upstream(name string, d *keys.Upstream) *Upstream {
 		}
 	}
 	r.accounts(u, d)
+	shares := int64(0)
 	for _, class := range r.names(&d.Classes) {
-		u.Classes[class] = r.class(class, d.Classes[class])
+		c := r.class(class, d.Classes[class])
+		u.Classes[class] = c
 		r.leavesSome(u, class, d)
+		if shares += c.Share; shares > 100 && shares-c.Share <= 100 {
+			r.fault(r.place(&d.Classes[class].Share), "the shares of the classes of %q are more than 100%% with that of %q; lower one", name, class)
+		}
 	}
-	r.sharesFit(u, d)
 	u.Prices = r.prices(d.Prices)
 	routes := false
 	for _, method := range r.names(&d.Methods) {
