@@ -62,51 +62,38 @@ func Time(as book.TimeForm, text string) (until time.Time, wait time.Duration, o
 	if n, err := strconv.ParseFloat(text, 64); err == nil && (n == 0 || n < 0 && n != -1 && n >= -year9999) {
 		return time.Time{}, passed, true // in each form that is a number
 	}
+	n, isNumber := fraction(text)
+	unit := unitOf[as]
 	switch as {
-	case book.UnixTime:
-		return instantOf(text, time.Second)
-	case book.UnixMillis:
-		return instantOf(text, time.Millisecond)
-	case book.SecondsToGo:
-		wait, ok = toGo(text, time.Second)
-	case book.MinutesToGo:
-		wait, ok = toGo(text, time.Minute)
+	case book.UnixTime, book.UnixMillis:
+		if seconds := n * unit.Seconds(); isNumber && seconds <= year9999 {
+			until = time.UnixMicro(int64(seconds * 1e6))
+		}
+		return until, 0, sensible(until)
+	case book.SecondsToGo, book.MinutesToGo, book.RetryAfterTime:
+		if isNumber && n*float64(unit) <= float64(book.MaxBlock) {
+			return until, time.Duration(n * float64(unit)), true
+		}
+		if as == book.RetryAfterTime {
+			return dated(http.ParseTime(text))
+		}
 	case book.DurationToGo:
 		d, err := time.ParseDuration(text)
-		if wait, ok = d, err == nil && d <= book.MaxBlock; d <= 0 {
-			wait = passed
+		if d <= 0 {
+			d = passed
 		}
+		return until, d, err == nil && d <= book.MaxBlock
 	case book.RFC3339Time:
-		until, err := time.Parse(time.RFC3339Nano, strings.ToUpper(text))
-		return dated(until, err)
+		return dated(time.Parse(time.RFC3339Nano, strings.ToUpper(text)))
 	case book.HTTPDate:
 		return dated(http.ParseTime(text))
-	case book.RetryAfterTime:
-		if wait, ok = toGo(text, time.Second); ok {
-			return time.Time{}, wait, true
-		}
-		return Time(book.HTTPDate, text)
 	}
-	return time.Time{}, wait, ok
+	return until, 0, false
 }
 
-func toGo(text string, unit time.Duration) (time.Duration, bool) {
-	n, ok := fraction(text)
-	if most := float64(book.MaxBlock); !ok || n*float64(unit) > most {
-		return 0, false
-	}
-	return time.Duration(n * float64(unit)), true
-}
-
-// instantOf reads units of time since 1970.
-func instantOf(text string, unit time.Duration) (until time.Time, wait time.Duration, ok bool) {
-	n, ok := fraction(text)
-	seconds := n * unit.Seconds()
-	if !ok || seconds > year9999 {
-		return time.Time{}, 0, false
-	}
-	until = time.UnixMicro(int64(seconds * 1e6))
-	return until, 0, sensible(until)
+// unitOf has the units of the forms that are numbers.
+var unitOf = map[book.TimeForm]time.Duration{
+	book.UnixTime: time.Second, book.UnixMillis: time.Millisecond, book.SecondsToGo: time.Second, book.MinutesToGo: time.Minute, book.RetryAfterTime: time.Second,
 }
 
 func fraction(text string) (float64, bool) {

@@ -589,11 +589,9 @@ func (w window) byJumps(points []point) window {
 		least = max(least, time.Hour)
 		w.unsure = "the recording has no whole window, so it may be shorter or longer; look it up"
 	}
-	for _, all := range [][]time.Duration{usual, lengths} {
-		for _, d := range slices.Backward(all) {
-			if w.per == 0 && len(jumps) > 1 && float64(d) >= 0.97*float64(least) && float64(d)*0.97 <= float64(most) { // answers take more or less time
-				w.per = d
-			}
+	for _, d := range slices.Backward(slices.Concat(lengths, usual)) {
+		if w.per == 0 && len(jumps) > 1 && float64(d) >= 0.97*float64(least) && float64(d)*0.97 <= float64(most) { // answers take more or less time
+			w.per = d
 		}
 	}
 	if i := slices.IndexFunc(usual, func(d time.Duration) bool { return d >= least }); w.per == 0 && i >= 0 {
