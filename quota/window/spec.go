@@ -35,23 +35,9 @@ const (
 	Month  Period = "month"
 )
 
-// longest returns the greatest length of a period, without the hour that a change
-// of daylight saving time adds.
-func (p Period) longest() time.Duration {
-	switch p {
-	case Minute:
-		return time.Minute
-	case Hour:
-		return time.Hour
-	case Day:
-		return 24 * time.Hour
-	case Week:
-		return 7 * 24 * time.Hour
-	case Month:
-		return 31 * 24 * time.Hour
-	}
-	return 0
-}
+// longestOf has the greatest length of each period, without the hour that a change of daylight
+// saving time adds.
+var longestOf = map[Period]time.Duration{Minute: time.Minute, Hour: time.Hour, Day: 24 * time.Hour, Week: 7 * 24 * time.Hour, Month: 31 * 24 * time.Hour}
 
 const (
 	// MaxPer is the longest window.
@@ -152,7 +138,7 @@ func (s Spec) normalSliding() (Spec, error) {
 }
 
 func (s Spec) normalCalendar() (Spec, error) {
-	longest := s.Period.longest()
+	longest := longestOf[s.Period]
 	switch {
 	case longest == 0:
 		return s, fmt.Errorf("per %q is no duration and none of minute, hour, day, week, month", string(s.Period))
@@ -246,7 +232,7 @@ func (s Spec) Buckets() int64 { return int64(s.Per/s.Precision) + s.extra() }
 
 // Length returns how long the window is: Per, or the longest that its period can be,
 // without the hour that a change of daylight saving time adds.
-func (s Spec) Length() time.Duration { return max(s.Per, s.Period.longest()) }
+func (s Spec) Length() time.Duration { return max(s.Per, longestOf[s.Period]) }
 
 // Slack returns how long after an instant the units that were taken then may be spent
 // upstream. Until then, this window counts them for at least as long as the upstream
@@ -302,7 +288,7 @@ func (s *Spec) oldest(at Instant) Instant {
 func (s Spec) Span() time.Duration {
 	switch s.Algorithm {
 	case ByCalendar:
-		return s.Period.longest() + 2*time.Hour + 2*max(s.Lag, 0) // a longer day, and both lags
+		return longestOf[s.Period] + 2*time.Hour + 2*max(s.Lag, 0) // a longer day, and both lags
 	case Estimate:
 		return 2 * s.Per
 	case Leaky:
