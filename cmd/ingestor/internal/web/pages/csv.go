@@ -18,7 +18,6 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
-	"github.com/headroom-quota/headroom/ingest/fleet"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -156,18 +155,14 @@ func regionRows(all []region) [][]string {
 	})
 }
 
-func (b *Board) chartRows(ctx context.Context, s *state, region, category string) (rows [][]string, err error) {
-	err = b.o.Facts.Within(ctx, func(ctx context.Context) error {
-		all, err := s.src.Catalog.Chart(ctx, region, category)
-		rows = rowsOf("rank video title channel published", all.Entries, func(e *catalog.Entry) []any {
-			return []any{e.Rank, e.Video.ID, e.Video.Title, e.Video.ChannelTitle, e.Video.PublishedAt}
-		})
-		return err
-	})
+func (b *Board) chartRows(ctx context.Context, s *state, region, category string) ([][]string, error) {
+	c, err := b.chart(ctx, s, region, category)
 	if errors.Is(err, catalog.ErrNotFound) {
 		err = errNone
 	}
-	return rows, err
+	return rowsOf("rank video title channel published", c.Entries, func(e *view.Entry) []any {
+		return []any{e.Rank, e.Video.ID, e.Video.Title, e.Video.ChannelTitle, e.Video.PublishedAt}
+	}), err
 }
 
 func jobRows(all []*job) [][]string {
@@ -180,24 +175,16 @@ func jobRows(all []*job) [][]string {
 	})
 }
 
-func (b *Board) actionRows(ctx context.Context, s *state) (rows [][]string, err error) {
-	err = b.o.Facts.Within(ctx, func(ctx context.Context) error {
-		all, err := s.src.Catalog.Actions(ctx, catalog.KeptActions)
-		rows = rowsOf("when who did to detail", all, func(a *catalog.Action) []any { return []any{a.At, a.Who, a.What, a.Target, a.Detail} })
-		return err
-	})
-	return rows, err
+func (b *Board) actionRows(ctx context.Context, s *state) ([][]string, error) {
+	all, err := b.actions(ctx, s, catalog.KeptActions)
+	return rowsOf("when who did to detail", all, func(a *catalog.Action) []any { return []any{a.At, a.Who, a.What, a.Target, a.Detail} }), err
 }
 
 func (b *Board) fleetRows(r *http.Request, f view.Fleet) ([][]string, error) {
 	if f == nil {
 		return nil, errNone
 	}
-	var is fleet.Status
-	err := b.o.Facts.Within(r.Context(), func(ctx context.Context) (err error) {
-		is, err = f.Status(ctx)
-		return err
-	})
+	is, err := ask(r.Context(), b, f.Status)
 	if err != nil {
 		return nil, err
 	}

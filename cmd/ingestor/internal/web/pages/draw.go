@@ -319,15 +319,12 @@ func (h *past) peak() (most int64, desc string) {
 func (s *state) did(ctx context.Context, b *Board) *table {
 	const latest = 20
 	t := view.Table{Columns: []view.Column{{Name: "when"}, {Name: "who"}, {Name: "did"}, {Name: "to", Long: true}, {Name: "detail", Long: true}}}
-	err := b.o.Facts.Within(ctx, func(ctx context.Context) error {
-		all, err := s.src.Catalog.Actions(ctx, latest)
-		for _, a := range all {
-			t.Rows = append(t.Rows, []any{a.At, a.Who, a.What, view.Plain(a.Target), view.Plain(a.Detail)})
-		}
-		return err
-	})
-	if err != nil || len(t.Rows) == 0 {
+	all, err := b.actions(ctx, s, latest)
+	if err != nil || len(all) == 0 {
 		return nil
+	}
+	for _, a := range all {
+		t.Rows = append(t.Rows, []any{a.At, a.Who, a.What, view.Plain(a.Target), view.Plain(a.Detail)})
 	}
 	return s.table("What people did on these pages", false, t)
 }

@@ -1,7 +1,6 @@
 package pages
 
 import (
-	"context"
 	"net/http"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
@@ -31,11 +30,7 @@ func (b *Board) Fleet(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p := &fleetPage{Page: s.page("Fleet", "/fleet", true), All: r.URL.Query().Get("all") == "yes"}
-	var is fleet.Status
-	err := b.o.Facts.Within(r.Context(), func(ctx context.Context) (err error) {
-		is, err = s.src.Fleet.Status(ctx)
-		return err
-	})
+	is, err := ask(r.Context(), b, s.src.Fleet.Status)
 	if err != nil {
 		if r.Context().Err() == nil {
 			b.o.Log.Warn("show the fleet", "error", err)

@@ -2,7 +2,6 @@ package pages
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -176,15 +175,9 @@ type chart struct {
 	Name       string
 	Feed       *region
 	Categories []region // the charts of the region
-	Entries    []entry
+	Entries    []view.Entry
 	CSV        string
 	Problem    string
-}
-
-type entry struct {
-	Rank                int
-	Title, Channel, URL string
-	Published           moment
 }
 
 // Region serves the chart of a region: /regions/{region}?category=.
@@ -205,29 +198,18 @@ func (b *Board) Region(w http.ResponseWriter, r *http.Request) {
 		b.Problem(w, r, http.StatusNotFound, "No job fetches a chart of "+p.Name+", and none was fetched")
 		return
 	}
-	err := b.o.Facts.Within(r.Context(), func(ctx context.Context) error { return p.load(ctx, s, name, category) })
-	switch {
+	all, err := b.chart(r.Context(), s, name, category)
+	switch p.Entries = all.Entries; {
 	case errors.Is(err, catalog.ErrNotFound):
 		p.Problem = "The chart was never fetched completely. It is shown once all of its pages are fetched"
 	case err != nil:
 		b.o.Log.Warn("show a chart", "region", name, "error", err)
 		p.Problem = "The catalog cannot be read now. To look for damage: ingestor doctor"
 	}
-	if p.Entries != nil {
+	if len(p.Entries) > 0 {
 		p.CSV = "/csv/chart?" + url.Values{"region": {name}, "category": {category}}.Encode()
 	}
 	b.show(w, r, http.StatusOK, "chart", p)
-}
-
-func (p *chart) load(ctx context.Context, s *state, region, category string) error {
-	all, err := s.src.Catalog.Chart(ctx, region, category)
-	if err != nil {
-		return err
-	}
-	for _, e := range all.Entries {
-		p.Entries = append(p.Entries, entry{e.Rank, view.Plain(e.Video.Title), view.Plain(e.Video.ChannelTitle), view.VideoURL(e.Video.ID), s.Moment(e.Video.PublishedAt)})
-	}
-	return nil
 }
 
 // Problem serves an error page with this status. The text is a sentence without its full

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	template "github.com/DataDog/datadog-agent/pkg/template/html"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/verdict"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/kept"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/internal/svg"
@@ -27,7 +28,7 @@ var static embed.FS
 // methods, so that the linker can leave out methods that nothing calls: a fifth of the program.
 var templates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		"chart": (*region).title, "course": (*forecastLine).says, "lack": (*forecast).lack, "spare": (*forecast).left,
+		"chart": (*region).title, "course": (*forecastLine).says, "lack": (*forecast).lack, "moment": (*verdict.State).Moment, "spare": (*forecast).left,
 		"sum": (*forecast).sum, "troubled": (*poolSection).troubled, "word": level.Word,
 	}).ParseFS(pages, "page/*.html"))
 })
@@ -58,10 +59,11 @@ type Page struct {
 	Live  bool     // whether the page updates itself
 	Nav   []Entry
 	At    string // the path of the entry that the page belongs to
+	Facts *verdict.State
 }
 
 func (s *state) page(title, at string, live bool) Page {
-	return Page{Title: title, Tab: say(title), Now: s.Clock(s.Now), Live: live, Nav: s.nav(), At: at}
+	return Page{Title: title, Tab: say(title), Now: s.Clock(s.Now), Live: live, Nav: s.nav(), At: at, Facts: s.State}
 }
 
 // judged is page for one whose icon shows the verdict.

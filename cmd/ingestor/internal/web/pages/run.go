@@ -154,13 +154,12 @@ func (b *Board) OneRun(w http.ResponseWriter, r *http.Request) {
 }
 
 func (b *Board) run(ctx context.Context, s *state, id int64) (run *catalog.RunRecord, err error) {
-	err = b.o.Facts.Within(ctx, func(ctx context.Context) error {
-		all, err := s.src.Catalog.Runs(ctx, catalog.RunsQuery{Before: id + 1, Limit: 1})
-		if all = view.Runs(all); len(all) > 0 && all[0].ID == id {
-			run = &all[0]
-		}
-		return err
+	all, err := ask(ctx, b, func(ctx context.Context) ([]catalog.RunRecord, error) {
+		return s.src.Catalog.Runs(ctx, catalog.RunsQuery{Before: id + 1, Limit: 1})
 	})
+	if all = view.Runs(all); len(all) > 0 && all[0].ID == id {
+		run = &all[0]
+	}
 	return run, err
 }
 

@@ -15,21 +15,14 @@ import (
 // found is the data of the template search.html.
 type found struct {
 	Page
+	Found   view.Hits
 	Query   string
 	Region  string
 	Regions []string
-	Hits    []hit
 	More    string // address of the next page
 	Problem string
-	Cut     string // how many videos were looked at, if there are more
+	Looked  string // how many videos were looked at, if there are more
 	Asked   bool
-}
-
-// hit is a video, with the words that were searched for marked.
-type hit struct {
-	Title, Channel, Snippet catalog.Marked
-	URL                     string
-	Published               moment
 }
 
 // Search serves a page of results: /search?q=&region=&cursor=.
@@ -66,11 +59,8 @@ func (p *found) find(ctx context.Context, s *state, cursor string) error {
 	if err != nil {
 		return err
 	}
-	for _, h := range results.Hits {
-		p.Hits = append(p.Hits, hit{view.PlainMarked(h.Title), view.PlainMarked(h.Channel), view.PlainMarked(h.Snippet), view.VideoURL(h.Video.ID), s.Moment(h.Video.PublishedAt)})
-	}
-	if results.Cut {
-		p.Cut = view.Number(catalog.MaxRanked)
+	if p.Found = view.Found(results); results.Cut {
+		p.Looked = view.Number(catalog.MaxRanked)
 	}
 	if results.Cursor != "" {
 		p.More = "/search?" + url.Values{"q": {p.Query}, "region": {p.Region}, "cursor": {results.Cursor}}.Encode()

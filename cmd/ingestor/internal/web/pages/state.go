@@ -69,10 +69,10 @@ func (b *Board) read(ctx context.Context) *state {
 		s.ours[j.Name] = true
 	}
 	if s.Outage == nil {
-		s.Outage = b.o.Facts.Within(ctx, func(ctx context.Context) error { return s.readSpend(ctx) })
+		s.Outage = b.o.Facts.Within(ctx, s.readSpend)
 	}
 	if s.Unread == nil {
-		s.Unread = b.o.Facts.Within(ctx, func(ctx context.Context) error { return s.readRuns(ctx) })
+		s.Unread = b.o.Facts.Within(ctx, s.readRuns)
 	}
 	if s.Outage != nil {
 		s.spend = s.spendOfRuns()
@@ -96,6 +96,26 @@ func (b *Board) read(ctx context.Context) *state {
 		}
 	}
 	return s
+}
+
+// ask asks the ledger or the catalog a question, within the time that a page has for one.
+func ask[T any](ctx context.Context, b *Board, question func(context.Context) (T, error)) (answer T, err error) {
+	err = b.o.Facts.Within(ctx, func(ctx context.Context) error {
+		answer, err = question(ctx)
+		return err
+	})
+	return answer, err
+}
+
+// chart reads a chart.
+func (b *Board) chart(ctx context.Context, s *state, region, category string) (view.Chart, error) {
+	c, err := ask(ctx, b, func(ctx context.Context) (catalog.Chart, error) { return s.src.Catalog.Chart(ctx, region, category) })
+	return view.OneChart(c, s.Now, s.MaxAge), err
+}
+
+// actions reads what people did on the pages.
+func (b *Board) actions(ctx context.Context, s *state, most int) ([]catalog.Action, error) {
+	return ask(ctx, b, func(ctx context.Context) ([]catalog.Action, error) { return s.src.Catalog.Actions(ctx, most) })
 }
 
 // readSpend reads who spent what of each upstream, from the start of the longest window that a card can show.
