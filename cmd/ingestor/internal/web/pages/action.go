@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/internal/pattern"
 	"github.com/headroom-quota/headroom/internal/shell"
 	"github.com/headroom-quota/headroom/quota"
 )
@@ -160,9 +162,9 @@ func (b *Board) form(w http.ResponseWriter, r *http.Request, v url.Values, statu
 	target := view.Plain(a.target(v))
 	p := &actPage{
 		Page: s.page(a.title+a.of+" "+target, "/", false), Action: name, Button: a.title, Of: a.of, Means: a.means, Target: target,
-		Form: newForm(s.Now), Problem: problem, Command: quoted(a.command(v)),
+		Form: newForm(s.Now), Problem: problem, Command: a.command(v),
 	}
-	for _, set := range []string{"pool", "job", "work", "family"} {
+	for _, set := range a.about {
 		if v.Get(set) != "" {
 			p.Hidden = append(p.Hidden, input{Name: set, Value: v.Get(set)})
 		}
@@ -206,7 +208,7 @@ func (b *Board) Act(w http.ResponseWriter, r *http.Request, who string) {
 	}
 	src := b.sources()
 	err := b.o.Facts.Within(r.Context(), func(ctx context.Context) error { return a.do(ctx, &src, v, who) })
-	target, command := view.Plain(a.target(v)), view.Plain(quoted(a.command(v)))
+	target, command := view.Plain(a.target(v)), view.Plain(a.command(v))
 	if err != nil {
 		b.o.Log.Warn("an action of a person failed", "who", who, "action", name, "target", target, "error", err)
 		wrong(says(err))
@@ -238,13 +240,44 @@ func (b *Board) done(w http.ResponseWriter, r *http.Request) {
 // act is an action of a person on a page. To add one, add it to acts; it needs no route.
 type act struct {
 	title  string
-	of     string  // what joins the title and the target
-	means  string  // what it does, in a sentence
-	inputs []input // beside those that the link has set
-	target func(url.Values) string
-	// command returns the command that does the same.
-	command func(url.Values) []string
-	do      func(ctx context.Context, src *view.Sources, v url.Values, who string) error
+	of     string   // what joins the title and the target
+	means  string   // what it does, in a sentence
+	about  []string // the inputs that the link has set: they name the target
+	inputs []input  // the others
+	usage  string   // of the command that does the same: inputs are in capitals, and those in brackets may be missing
+	do     func(ctx context.Context, src *view.Sources, v url.Values, who string) error
+}
+
+// target names what the action is about, or returns "".
+func (a *act) target(v url.Values) string {
+	var names []string
+	for _, name := range a.about {
+		names = append(names, v.Get(name))
+	}
+	return strings.TrimSpace(strings.Join(names, " "))
+}
+
+// optional matches a part of a usage that may be missing.
+var optional = pattern.Of(`\[[^]]*\]`)
+
+// command returns the command that does the same, as a shell reads it. A missing input keeps its
+// name in capitals. So does a key, which may be a secret of the client.
+func (a *act) command(v url.Values) string {
+	usage := optional().ReplaceAllStringFunc(a.usage, func(part string) string {
+		part = strings.Trim(part, "[]")
+		if v.Get(strings.ToLower(part[strings.LastIndexByte(part, ' ')+1:])) == "" {
+			return ""
+		}
+		return part
+	})
+	text := "ingestor"
+	for word := range strings.FieldsSeq(usage) {
+		if word == strings.ToUpper(word) && word != "KEY" {
+			word = cmp.Or(v.Get(strings.ToLower(word)), word)
+		}
+		text += " " + shell.Quote(word)
+	}
+	return text
 }
 
 type input struct {
@@ -262,10 +295,8 @@ var acts = map[string]*act{
 	"adjust": {
 		title: "Adjust", means: "Adds units to the usage of the pool, or takes units off, for every program that shares the ledger",
 		inputs: []input{{Name: "units", Label: "Units, such as 250 or -40", Type: "text", Required: true}, reasonInput},
-		target: poolOf,
-		command: func(v url.Values) []string {
-			return []string{"quota", "adjust", v.Get("pool"), orName(v, "units"), "--reason", orName(v, "reason")}
-		},
+		about:  []string{"pool"},
+		usage:  "quota adjust POOL UNITS --reason REASON",
 		do: func(ctx context.Context, src *view.Sources, v url.Values, who string) error {
 			pool, err := quota.ParsePool(v.Get("pool"))
 			if err != nil {
@@ -282,14 +313,8 @@ var acts = map[string]*act{
 	"block": {
 		title: "Block", means: "Stops every program that shares the ledger from using the pool, until the block ends",
 		inputs: []input{{Name: "for", Label: "For", Type: "text", Hint: "Such as 2h. Empty blocks until the next reset.", Value: "2h"}, reasonInput},
-		target: poolOf,
-		command: func(v url.Values) []string {
-			args := []string{"quota", "block", v.Get("pool")}
-			if v.Get("for") != "" {
-				args = append(args, "--for", v.Get("for"))
-			}
-			return append(args, "--reason", orName(v, "reason"))
-		},
+		about:  []string{"pool"},
+		usage:  "quota block POOL [--for FOR] --reason REASON",
 		do: func(ctx context.Context, src *view.Sources, v url.Values, who string) error {
 			pool, err := quota.ParsePool(v.Get("pool"))
 			if err != nil {
@@ -308,8 +333,8 @@ var acts = map[string]*act{
 	},
 	"unblock": {
 		title: "Unblock", means: "Lifts the block of the pool, for every program that shares the ledger",
-		target:  poolOf,
-		command: func(v url.Values) []string { return []string{"quota", "unblock", v.Get("pool")} },
+		about: []string{"pool"},
+		usage: "quota unblock POOL",
 		do: func(ctx context.Context, src *view.Sources, v url.Values, _ string) error {
 			pool, err := quota.ParsePool(v.Get("pool"))
 			if err != nil {
@@ -320,15 +345,9 @@ var acts = map[string]*act{
 	},
 	"reset": {
 		title: "Reset", means: "Forgets how far the work has got. Its next run starts from the beginning. Fetched data is kept",
-		target: func(v url.Values) string { return strings.TrimSpace(v.Get("job") + " " + v.Get("work")) },
-		command: func(v url.Values) []string {
-			args := []string{"state", "reset", v.Get("job")}
-			if v.Get("work") != "" {
-				args = append(args, v.Get("work"))
-			}
-			return args
-		},
-		do: reset,
+		about: []string{"job", "work"},
+		usage: "state reset JOB [WORK]",
+		do:    reset,
 	},
 	"limit": {
 		title: "Set a limit", of: " of", means: "Sets the limit of one client, in place of the price book's, for every program that shares the ledger. What the client has used stays used",
@@ -338,14 +357,8 @@ var acts = map[string]*act{
 			{Name: "until", Label: "Until, such as 2026-11-22T08:00:00Z; empty if it does not end", Type: "text"},
 			reasonInput,
 		},
-		target: familyOf,
-		command: func(v url.Values) []string { // a key may be a secret of the client
-			command := []string{"limits", "set", v.Get("family"), "KEY", orName(v, "quota"), "--reason", orName(v, "reason")}
-			if until := v.Get("until"); until != "" {
-				command = append(command, "--until", until)
-			}
-			return command
-		},
+		about: []string{"family"},
+		usage: "limits set FAMILY KEY QUOTA --reason REASON [--until UNTIL]",
 		do: func(ctx context.Context, src *view.Sources, v url.Values, who string) error {
 			units, err := strconv.ParseInt(v.Get("quota"), 10, 64)
 			if err != nil || units < 1 {
@@ -363,10 +376,8 @@ var acts = map[string]*act{
 	"unlimit": {
 		title: "Remove a limit", of: " of", means: "Removes the limit of one client. Then the price book's holds again, for every program that shares the ledger",
 		inputs: []input{keyInput, reasonInput},
-		target: familyOf,
-		command: func(v url.Values) []string {
-			return []string{"limits", "rm", v.Get("family"), "KEY", "--reason", orName(v, "reason")}
-		},
+		about:  []string{"family"},
+		usage:  "limits rm FAMILY KEY --reason REASON",
 		do: func(ctx context.Context, src *view.Sources, v url.Values, who string) error {
 			return setLimit(ctx, src, v, who, 0, time.Time{})
 		},
@@ -396,25 +407,4 @@ func reset(ctx context.Context, src *view.Sources, v url.Values, _ string) error
 		}
 	}
 	return nil
-}
-
-func familyOf(v url.Values) string { return v.Get("family") }
-
-func poolOf(v url.Values) string { return v.Get("pool") }
-
-// orName returns a value, or its name in capitals if it is not set.
-func orName(v url.Values, name string) string {
-	if text := v.Get(name); text != "" {
-		return text
-	}
-	return strings.ToUpper(name)
-}
-
-// quoted writes a command as a shell reads it.
-func quoted(args []string) string {
-	text := "ingestor"
-	for _, a := range args {
-		text += " " + shell.Quote(a)
-	}
-	return text
 }
