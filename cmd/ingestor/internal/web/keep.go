@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/headroom-quota/headroom/cmd/ingestor/internal/metrics"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/kept"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/pages"
@@ -39,19 +38,22 @@ func (s *Server) brief(value any) lasting {
 	return lasting{value: value, until: s.o.Clock.Now().Add(s.o.Share)}
 }
 
-// inTurn has a request do something when it is its turn.
-type inTurn func(r *http.Request, do func(context.Context) error) error
+// turn has a request do something when it is its turn.
+type turn func(r *http.Request, do func(context.Context) error) error
+
+// atOnce is the turn of what needs not wait.
+func atOnce(r *http.Request, do func(context.Context) error) error { return do(r.Context()) }
 
 // keeping sends the answer that is kept for a request, or else the one that maker makes. A request
 // waits for its own turn, and not for that of another client who asks for the same: that one may
 // have much before it. Brief answers have figures that change with the time.
-func (s *Server) keeping(brief bool, turn inTurn, maker func(*http.Request) (*kept.Answer, error)) http.Handler {
+func (s *Server) keeping(brief bool, in turn, maker func(*http.Request) (*kept.Answer, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		in, key, version := s.shelfOf(r, brief)
-		a := in.Get(version, key)
+		shelf, key, version := s.shelfOf(r, brief)
+		a := shelf.Get(version, key)
 		if a == nil {
-			err := turn(r, func(ctx context.Context) (err error) {
-				a, err = in.Do(ctx, version, key, func(ctx context.Context) (*kept.Answer, error) { return maker(r.WithContext(ctx)) })
+			err := in(r, func(ctx context.Context) (err error) {
+				a, err = shelf.Do(ctx, version, key, func(ctx context.Context) (*kept.Answer, error) { return maker(r.WithContext(ctx)) })
 				return err
 			})
 			if kept.SendOther(w, err) {
@@ -66,21 +68,16 @@ func (s *Server) keeping(brief bool, turn inTurn, maker func(*http.Request) (*ke
 	})
 }
 
-// feed is api for answers that may be kept, because they depend on the address, the catalog
-// and the time only. These routes know no tokens, so all clients get the same.
-func (s *Server) feed(h answer, parameters ...string) http.Handler {
-	return s.feedIn(func(ctx context.Context, do func(context.Context) error) error { return do(ctx) }, h, parameters...)
-}
-
-// feedIn is feed for answers that are made in turn.
-func (s *Server) feedIn(in func(context.Context, func(context.Context) error) error, h answer, parameters ...string) http.Handler {
+// feed is api for answers that are made in turn and may be kept, because they depend on the address,
+// the catalog and the time only. These routes know no tokens, so all clients get the same.
+func (s *Server) feed(in turn, h answer, parameters ...string) http.Handler {
 	return s.keeping(false, func(r *http.Request, do func(context.Context) error) error {
 		if err := checkQuery(r, parameters); err != nil {
 			return err
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), s.o.Timeouts.Query)
 		defer cancel()
-		return in(ctx, do)
+		return in(r.WithContext(ctx), do)
 	}, func(r *http.Request) (*kept.Answer, error) {
 		value, err := h(r)
 		if err != nil {
@@ -92,31 +89,8 @@ func (s *Server) feedIn(in func(context.Context, func(context.Context) error) er
 
 // sharing keeps the answers of a page whose figures change with the time. If something could not
 // be read, the page is not whole, and not kept.
-func (s *Server) sharing(page http.HandlerFunc) http.Handler {
-	return s.sharingIn(func(r *http.Request, do func(context.Context) error) error { return do(r.Context()) }, page)
-}
-
-// inTurn is sharing for pages that add up what the ledger has of a month. They have bounds and
-// a queue as searches have, so that many leave the ledger to others.
-func (s *Server) inTurn(page http.HandlerFunc) http.Handler {
-	return s.sharingIn(func(r *http.Request, do func(context.Context) error) error {
-		ctx, cancel := context.WithTimeout(r.Context(), s.o.Timeouts.Query)
-		defer cancel()
-		mine, err := s.histories.take(ctx, s.client(r))
-		if err != nil {
-			return err
-		}
-		if !mine {
-			s.o.Metrics.RequestRefused(metrics.Histories)
-			return problem.Unavailable("too_many_histories", "too many requests for the history are waiting; try again in a moment", time.Second)
-		}
-		defer s.histories.done()
-		return do(r.Context())
-	}, page)
-}
-
-func (s *Server) sharingIn(turn inTurn, page http.HandlerFunc) http.Handler {
-	return s.keeping(true, turn, func(r *http.Request) (*kept.Answer, error) {
+func (s *Server) sharing(in turn, page http.HandlerFunc) http.Handler {
+	return s.keeping(true, in, func(r *http.Request) (*kept.Answer, error) {
 		until := s.o.Clock.Now().Add(s.o.Share)
 		ctx, whole := pages.Whole(r.Context())
 		a, err := kept.Capture(page, r.WithContext(ctx))

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/headroom-quota/headroom/cmd/ingestor/internal/metrics"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
 )
 
@@ -25,6 +24,8 @@ const (
 // others no less than they for it. If the queue is full, the client with the most in it
 // gives way.
 type queue struct {
+	name, of string // in the metrics, and what waits in it
+
 	mu      sync.Mutex
 	running int
 	waiting int
@@ -108,33 +109,37 @@ func (q *queue) done() {
 	}
 }
 
-// clientKey is the key of the client in the context of a request that searches.
-type clientKey struct{}
-
-// bySearcher names the client to [Server.searching].
-func (s *Server) bySearcher(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), clientKey{}, s.client(r))))
-	})
-}
-
-// searching runs a search of a request in its turn, and within the time of a search.
-func (s *Server) searching(ctx context.Context, search func(context.Context) error) error {
-	client, _ := ctx.Value(clientKey{}).(netip.Prefix)
-	mine, err := s.searches.take(ctx, client)
+// wait runs something when it is the turn of a request.
+func (s *Server) wait(r *http.Request, q *queue, run func() error) error {
+	mine, err := q.take(r.Context(), s.client(r))
 	if err != nil {
 		return err
 	}
 	if !mine {
-		s.o.Metrics.RequestRefused(metrics.Searches)
-		return problem.Unavailable("too_many_searches", "too many searches are waiting; try again in a moment", time.Second)
+		s.o.Metrics.RequestRefused(q.name)
+		return problem.Unavailable("too_many_"+q.name, "too many "+q.of+" are waiting; try again in a moment", time.Second)
 	}
-	defer s.searches.done()
-	own, cancel := context.WithTimeout(ctx, s.o.Timeouts.Search)
+	defer q.done()
+	return run()
+}
+
+// searching is the turn of a search, which ends within the time of one.
+func (s *Server) searching(r *http.Request, search func(context.Context) error) error {
+	return s.wait(r, &s.searches, func() error {
+		ctx, cancel := context.WithTimeout(r.Context(), s.o.Timeouts.Search)
+		defer cancel()
+		err := search(ctx)
+		if err != nil && r.Context().Err() == nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return problem.Unavailable("search_too_broad", fmt.Sprintf("the search was ended after %s; search for more words, or longer ones", s.o.Timeouts.Search), 0)
+		}
+		return err
+	})
+}
+
+// summing is the turn of pages that add up what the ledger has of a month. They have bounds and
+// a queue as searches have, so that many leave the ledger to others.
+func (s *Server) summing(r *http.Request, page func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(r.Context(), s.o.Timeouts.Query)
 	defer cancel()
-	err = search(own)
-	if err != nil && ctx.Err() == nil && errors.Is(own.Err(), context.DeadlineExceeded) {
-		return problem.Unavailable("search_too_broad", fmt.Sprintf("the search was ended after %s; search for more words, or longer ones", s.o.Timeouts.Search), 0)
-	}
-	return err
+	return s.wait(r.WithContext(ctx), &s.histories, func() error { return page(r.Context()) })
 }

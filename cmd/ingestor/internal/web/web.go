@@ -120,7 +120,11 @@ type Server struct {
 }
 
 func newServer(o *Options) *Server {
-	s := &Server{o: *cmp.Or(o, &Options{})}
+	s := &Server{
+		o:         *cmp.Or(o, &Options{}),
+		searches:  queue{name: metrics.Searches, of: "searches"},
+		histories: queue{name: metrics.Histories, of: "requests for the history"},
+	}
 	s.o.Clock, s.o.Log = cmp.Or[quota.Clock](s.o.Clock, quota.SystemClock{}), cmp.Or(s.o.Log, slog.Default())
 	s.o.Timeouts = s.o.Timeouts.complete()
 	if s.o.Metrics == nil {

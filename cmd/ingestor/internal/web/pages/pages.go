@@ -26,8 +26,8 @@ type Options struct {
 	Log   *slog.Logger
 	Facts *verdict.Reader
 
-	// Searching runs a search when it is its turn. It returns an error for people.
-	Searching func(ctx context.Context, search func(context.Context) error) error
+	// Searching runs a search when it is the turn of a request. It returns an error for people.
+	Searching func(r *http.Request, search func(context.Context) error) error
 	// Operated reports whether people may act on the pages.
 	Operated func() bool
 }

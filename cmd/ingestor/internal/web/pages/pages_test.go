@@ -45,7 +45,7 @@ func pagesOf(under *viewtest.Rig) *rig {
 	b := pages.New(func() view.Sources { return r.src }, &pages.Options{
 		Clock: r.Clock, Log: slog.New(slog.DiscardHandler), Facts: verdict.NewReader(&verdict.Options{Clock: r.Clock, MaxAge: 26 * time.Hour}),
 		Operated:  func() bool { return false },
-		Searching: func(ctx context.Context, search func(context.Context) error) error { return search(ctx) },
+		Searching: func(r *http.Request, search func(context.Context) error) error { return search(r.Context()) },
 	})
 	r.board = b
 	r.mux.HandleFunc("GET /{$}", b.Home)

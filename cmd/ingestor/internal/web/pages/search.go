@@ -38,7 +38,7 @@ func (b *Board) Search(w http.ResponseWriter, r *http.Request) {
 	}
 	if p.Asked {
 		err := b.o.Facts.Within(r.Context(), func(ctx context.Context) error {
-			return b.o.Searching(ctx, func(ctx context.Context) error { return p.find(ctx, s, q.Get("cursor")) })
+			return b.o.Searching(r.WithContext(ctx), func(ctx context.Context) error { return p.find(ctx, s, q.Get("cursor")) })
 		})
 		var told interface{ ForPeople() string }
 		switch {
