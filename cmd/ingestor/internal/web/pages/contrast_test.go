@@ -12,7 +12,7 @@ import (
 // TestContrast holds the colours against WCAG 2.2 AA, in the light and in the dark: 4.5
 // for text, 3 for what a picture tells by its colour.
 func TestContrast(t *testing.T) {
-	css := string(files()["dashboard.css"].body)
+	css := string(files()["dashboard.css"])
 	pictures, page, _ := strings.Cut(css, ":root {")
 	page, names, _ := strings.Cut(page, "svg.chart { display: block")
 	halves := func(css string) (light, dark string) {

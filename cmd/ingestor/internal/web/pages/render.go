@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"net/http"
+	"path"
 	"strconv"
 	"strings"
 	"sync"
@@ -95,50 +96,32 @@ func render(name string, data any) (http.Header, []byte) {
 	return http.Header{"Content-Security-Policy": {policy}, "Content-Type": {"text/html; charset=utf-8"}, "Cache-Control": {"no-cache"}}, body.Bytes()
 }
 
-// asset is a file that pages load.
-type asset struct {
-	kind string
-	body []byte
-}
+// kinds are the types of the files that pages load, by the ending of the name.
+var kinds = map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 
-// stale is the variant of the icon for a page that is not up to date.
-const stale level = "stale"
-
-// files returns the files by name. The stylesheet includes that of the charts. The icon has
+// assets are the files that pages load, by name. The stylesheet includes that of the charts. The icon has
 // a variant for each level, and one for a page that is not up to date.
-func files() map[string]asset {
-	all := map[string]asset{}
-	for name, kind := range map[string]string{
-		"dashboard.css": "text/css; charset=utf-8", "dashboard.js": "text/javascript; charset=utf-8", "icon.svg": svgType,
-	} {
-		body, err := fs.ReadFile(static, "static/"+name)
-		if err != nil {
-			panic(err) // it is built in
-		}
-		all[name] = asset{kind, body}
-	}
-	css := all["dashboard.css"]
-	css.body = append([]byte(svg.Stylesheet), css.body...)
-	all["dashboard.css"] = css
-	for level, with := range map[level][2]string{
-		good: {"#187547", `<path d="M5 12.5l4.5 4.5L19 7.5" `}, warn: {"#8f5600", `<path d="M12 5v8.5M12 18.5v.1" `}, bad: {"#b3261e", `<path d="M7 7l10 10M17 7L7 17" `},
-		stale: {"#63625b", `<path d="M12 6v6.5l4 2.5" `},
-	} {
-		all["icon-"+string(level)+".svg"] = asset{svgType, []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24"><rect width="24" height="24" rx="5" fill="` + with[0] + `"/>` +
-			with[1] + `stroke="#fff" stroke-width="3" stroke-linecap="round" fill="none"/></svg>`)}
-	}
-	return all
-}
-
 var assets = sync.OnceValue(func() map[string]*kept.Answer {
 	all := map[string]*kept.Answer{}
-	for name, a := range files() {
-		all[name] = kept.Always(http.Header{"Content-Type": {a.kind}, "Cache-Control": {"no-cache"}}, a.body)
+	for name, body := range files() {
+		all[name] = kept.Always(http.Header{"Content-Type": {kinds[path.Ext(name)]}, "Cache-Control": {"no-cache"}}, body)
 	}
 	return all
 })
 
-const svgType = "image/svg+xml"
+func files() map[string][]byte {
+	all := map[string][]byte{}
+	names, _ := fs.Glob(static, "static/*") // the pattern is a good one
+	for _, name := range names {
+		body, err := static.ReadFile(name)
+		if err != nil {
+			panic(err) // it is built in
+		}
+		all[path.Base(name)] = body
+	}
+	all["dashboard.css"] = append([]byte(svg.Stylesheet), all["dashboard.css"]...)
+	return all
+}
 
 // Static serves a file that pages load: /static/{name}.
 func (b *Board) Static(w http.ResponseWriter, r *http.Request) {
