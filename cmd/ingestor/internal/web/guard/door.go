@@ -24,40 +24,12 @@ import (
 // client. Without it the limit is 20 a minute.
 const GuessFamily = throttle.DefaultFamily + "_guesses"
 
-// Guesses counts requests with a wrong token by the address of the client. A client that
+// guesses counts requests with a wrong token by the address of the client. A client that
 // has used up its guesses is told to wait. The right token is always accepted: others share
 // the address, and a token is too long to be guessed at any speed.
-type Guesses struct {
+type guesses struct {
 	ledger *quota.Ledger
 	client func(*http.Request) netip.Addr
-}
-
-// NewGuesses returns guesses with the limit of a family, or the default limit for nil.
-func NewGuesses(clock quota.Clock, family *book.Family, client func(*http.Request) netip.Addr) *Guesses {
-	costs, err := book.Parse("guesses", []byte("revision: 1\nfamilies: {client_guesses: {quota: 20, windows: [{per: 1m}]}}\n"), nil)
-	if err == nil && family != nil {
-		costs.Families[GuessFamily] = family
-	}
-	ledger, failed := quota.New(costs, memstore.New(&memstore.Options{Clock: clock}), &quota.Options{Clock: clock})
-	if err = errors.Join(err, failed); err != nil {
-		panic(err) // the book is a constant, and the family is of a valid one
-	}
-	return &Guesses{ledger, client}
-}
-
-// Add counts a guess, unless the client has used up its guesses and has to wait. An IPv6 network
-// /64 counts as one client.
-func (g *Guesses) Add(r *http.Request) (wait time.Duration, client string, err error) {
-	from := ClientOf(g.client(r))
-	if client = from.Addr().String(); from.Addr().Is6() {
-		client = from.String()
-	}
-	ctx := context.WithoutCancel(r.Context()) // a client that hangs up has guessed, too
-	_, err = g.ledger.Reserve(ctx, quota.Call{Family: GuessFamily, Key: client})
-	if refused, no := errors.AsType[*quota.RefusedError](err); no {
-		return max(refused.RetryAfter, time.Second), client, nil
-	}
-	return 0, client, err
 }
 
 // Door is where clients are turned away. It counts them, and logs each kind once a minute.
@@ -67,7 +39,7 @@ type Door struct {
 	clock   quota.Clock
 	log     *slog.Logger
 	metrics *metrics.Metrics
-	guesses atomic.Pointer[Guesses]
+	guesses atomic.Pointer[guesses]
 }
 
 // NewDoor returns the door of a server with this name in the log.
@@ -86,24 +58,41 @@ func (d *Door) Closed(reason string, client netip.Prefix) {
 // LimitGuesses limits wrong tokens by a family of a price book from now on, or by the default limit
 // for nil.
 func (d *Door) LimitGuesses(family *book.Family, client func(*http.Request) netip.Addr) {
-	d.guesses.Store(NewGuesses(d.clock, family, client))
+	costs, err := book.Parse("guesses", []byte("revision: 1\nfamilies: {client_guesses: {quota: 20, windows: [{per: 1m}]}}\n"), nil)
+	if err == nil && family != nil {
+		costs.Families[GuessFamily] = family
+	}
+	ledger, failed := quota.New(costs, memstore.New(&memstore.Options{Clock: d.clock}), &quota.Options{Clock: d.clock})
+	if err = errors.Join(err, failed); err != nil {
+		panic(err) // the book is a constant, and the family is of a valid one
+	}
+	d.guesses.Store(&guesses{ledger, client})
 }
 
-// Guess counts a wrong token, and returns the error for its client: wrong, unless it has to wait.
+// Guess counts a wrong token, and returns the error for its client: wrong, unless it has used up its
+// guesses and has to wait. An IPv6 network /64 counts as one client.
 func (d *Door) Guess(r *http.Request, wrong error) error {
-	wait, client, err := d.guesses.Load().Add(r)
+	g := d.guesses.Load()
+	from := ClientOf(g.client(r))
+	client := from.Addr().String()
+	if from.Addr().Is6() {
+		client = from.String()
+	}
+	ctx := context.WithoutCancel(r.Context()) // a client that hangs up has guessed, too
+	_, err := g.ledger.Reserve(ctx, quota.Call{Family: GuessFamily, Key: client})
+	refused, no := errors.AsType[*quota.RefusedError](err)
 	switch {
-	case err != nil:
-		return err
-	case wait == 0:
+	case err == nil:
 		return wrong
+	case !no:
+		return err
 	}
 	d.metrics.RequestRefused(metrics.WrongToken)
 	if due, skipped := d.Due("wrong tokens"); due {
 		d.log.Warn("an address sends wrong tokens", "server", d.server, "client", client, "skipped", skipped)
 	}
 	return &problem.Problem{
-		Status: http.StatusTooManyRequests, Code: "too_many_guesses", RetryAfter: wait,
+		Status: http.StatusTooManyRequests, Code: "too_many_guesses", RetryAfter: max(refused.RetryAfter, time.Second),
 		Detail: "too many requests from this address had a wrong token; try again after the seconds in Retry-After",
 	}
 }
