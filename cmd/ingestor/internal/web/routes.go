@@ -10,6 +10,7 @@ import (
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/access"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/kept"
 )
 
 // table returns every route, one in a line. openapi.json describes those under /api/ and
@@ -108,24 +109,23 @@ func (s *Server) fallback(mux *http.ServeMux, limits bool) http.Handler {
 			mux.ServeHTTP(w, r)
 			return
 		}
-		own := unsent{header: http.Header{}}
-		h.ServeHTTP(&own, r)
+		own := kept.Record(h, r)
 		missed := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if allow := own.header.Get("Allow"); allow != "" {
+			if allow := own.Header().Get("Allow"); allow != "" {
 				w.Header().Set("Allow", allow)
 			}
-			if to := own.header.Get("Location"); to != "" {
+			if to := own.Header().Get("Location"); to != "" {
 				w.Header().Set("Location", to)
-				w.WriteHeader(own.status)
+				w.WriteHeader(own.Status)
 				return
 			}
-			s.fail(w, r, &problem.Problem{Status: own.status})
+			s.fail(w, r, &problem.Problem{Status: own.Status})
 		})
 		if !limits {
 			missed.ServeHTTP(w, r)
 			return
 		}
-		if own.status == http.StatusMethodNotAllowed && strings.HasPrefix(r.URL.Path, "/v1/") { // nobody learns without a token which one is right
+		if own.Status == http.StatusMethodNotAllowed && strings.HasPrefix(r.URL.Path, "/v1/") { // nobody learns without a token which one is right
 			s.authenticated(missed).ServeHTTP(w, r)
 			return
 		}
@@ -135,16 +135,6 @@ func (s *Server) fallback(mux *http.ServeMux, limits bool) http.Handler {
 
 // routed is the handler of a route, unlike those of the multiplexer.
 type routed struct{ http.Handler }
-
-// unsent is an answer of the multiplexer itself, which is not sent.
-type unsent struct {
-	header http.Header
-	status int
-}
-
-func (u *unsent) Header() http.Header         { return u.header }
-func (u *unsent) WriteHeader(status int)      { u.status = status }
-func (u *unsent) Write(b []byte) (int, error) { return len(b), nil }
 
 // openAPI describes the routes under /api/ and /v1/.
 //

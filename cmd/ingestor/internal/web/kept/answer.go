@@ -163,9 +163,9 @@ func Capture(h http.Handler, r *http.Request) (*Answer, error) {
 	r = r.Clone(r.Context())
 	r.Header.Del("If-None-Match") // of this client alone
 	r.Header.Del("Accept-Encoding")
-	own := other{header: http.Header{}, status: http.StatusOK}
-	if h.ServeHTTP(&own, r); own.status != http.StatusOK {
-		return nil, &own
+	own := Record(h, r)
+	if own.Status != http.StatusOK {
+		return nil, own
 	}
 	for _, name := range []string{"ETag", "Content-Length"} { // the answer has its own
 		own.header.Del(name)
@@ -175,26 +175,35 @@ func Capture(h http.Handler, r *http.Request) (*Answer, error) {
 
 // SendOther sends the answer that err is, and reports whether it is one.
 func SendOther(w http.ResponseWriter, err error) bool {
-	o, is := err.(*other) //nolint:errorlint // nobody wraps it
+	o, is := err.(*Other) //nolint:errorlint // nobody wraps it
 	if is {
 		maps.Copy(w.Header(), o.header)
-		w.WriteHeader(o.status)
+		w.WriteHeader(o.Status)
 		_, _ = w.Write(o.body.Bytes()) // the client may have hung up
 	}
 	return is
 }
 
-// other is an answer in memory. It is an error if its status is not 200.
-type other struct {
+// Other is an answer in memory. It is an error if its status is not 200.
+type Other struct {
+	Status int
 	header http.Header
-	status int
 	body   bytes.Buffer
 }
 
-func (o *other) Header() http.Header { return o.header }
+// Record returns what a handler answers.
+func Record(h http.Handler, r *http.Request) *Other {
+	o := &Other{Status: http.StatusOK, header: http.Header{}}
+	h.ServeHTTP(o, r)
+	return o
+}
 
-func (o *other) WriteHeader(status int) { o.status = status }
+// Header is part of [http.ResponseWriter].
+func (o *Other) Header() http.Header { return o.header }
 
-func (o *other) Write(b []byte) (int, error) { return o.body.Write(b) }
+// WriteHeader is part of [http.ResponseWriter].
+func (o *Other) WriteHeader(status int) { o.Status = status }
 
-func (o *other) Error() string { return http.StatusText(o.status) }
+func (o *Other) Write(b []byte) (int, error) { return o.body.Write(b) }
+
+func (o *Other) Error() string { return http.StatusText(o.Status) }
