@@ -18,18 +18,14 @@ import (
 )
 
 // groupings are the labels by which the history groups spend.
-var groupings = map[grouping]quota.Dimension{
-	byJob: quota.ByJob, byMethod: quota.ByMethod, "region": quota.ByRegion, "class": quota.ByClass, "caller": quota.ByJob, "account": quota.ByAccount, "model": quota.ByModel, "key": quota.ByKey,
-}
-
-var inOrder = struct {
-	by     []grouping
-	ranges []string
-}{[]grouping{byJob, byMethod, "region", "class", "caller", "account", "model", "key"}, []string{"24h", "7d", "30d", "1y"}}
+var groupings = []grouping{byJob, byMethod, "region", "class", byCaller, "account", "model", "key"}
 
 // ranges are the ranges of the history, in days. The ledger keeps labels for 30 days, and
 // the catalog keeps totals for longer.
-var ranges = map[string]int{"24h": 1, "7d": 7, "30d": 30, "1y": 365}
+var ranges = []struct {
+	span, name string
+	days       int
+}{{"24h", "24 h", 1}, {"7d", "7 days", 7}, {"30d", "30 days", 30}, {"1y", "1 year", 365}}
 
 // past is the spend of a pool over a range: one bar for each hour of 24h, or for each day.
 type past struct {
@@ -38,6 +34,7 @@ type past struct {
 	money   bool // it is a budget
 	by      grouping
 	span    string
+	days    int            // of the span
 	zone    *time.Location // of the pool's days
 	limit   int64          // of a day; 0 without one, or for several accounts or keys
 	bars    []bar
@@ -108,10 +105,10 @@ func (b *Board) History(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	p.Keep = []input{{Name: "range", Value: h.span}, {Name: "by", Value: string(h.by)}}
-	for _, span := range inOrder.ranges {
-		p.Ranges = append(p.Ranges, choice{map[string]string{"24h": "24 h", "7d": "7 days", "30d": "30 days", "1y": "1 year"}[span], path(h.pool, span, h.by), span == h.span})
+	for _, r := range ranges {
+		p.Ranges = append(p.Ranges, choice{r.name, path(h.pool, r.span, h.by), r.span == h.span})
 	}
-	for _, by := range inOrder.by {
+	for _, by := range groupings {
 		if h.span != "1y" && (h.money || by != "model" && by != "key") { // other pools have none
 			p.By = append(p.By, choice{"by " + string(by), path(h.pool, h.span, by), by == h.by})
 		}
@@ -149,13 +146,15 @@ func (b *Board) past(r *http.Request, s *state) (*past, error) {
 	if u == nil {
 		return nil, s.Outage
 	}
-	h := &past{pool: pageOf(u.Pool), keyed: u.Pool.Key != "", money: u.Pool.IsMoney(), by: grouping(q.Get("by")), span: q.Get("range")}
+	h := &past{pool: pageOf(u.Pool), keyed: u.Pool.Key != "", money: u.Pool.IsMoney(), by: byJob, span: "7d", days: 7}
 	h.zone = zoneIn(s.Book, h.pool)
-	if _, ok := groupings[h.by]; !ok {
-		h.by = byJob
+	if by := grouping(q.Get("by")); slices.Contains(groupings, by) {
+		h.by = by
 	}
-	if ranges[h.span] == 0 {
-		h.span = "7d"
+	for _, r := range ranges {
+		if r.span == q.Get("range") {
+			h.span, h.days = r.span, r.days
+		}
 	}
 	for i := range u.Allowances {
 		if w := &u.Allowances[i]; !w.Spec.InFlight() && w.Spec.Length() == day {
@@ -192,7 +191,7 @@ func (h *past) lay(now time.Time) {
 		return
 	}
 	y, m, d := now.In(h.zone).Date()
-	for n := ranges[h.span] - 1; n >= 0; n-- {
+	for n := h.days - 1; n >= 0; n-- {
 		at := time.Date(y, m, d-n, 12, 0, 0, 0, h.zone)
 		h.bars = append(h.bars, bar{key: at.Format(time.DateOnly), at: at})
 	}
@@ -216,8 +215,8 @@ func (h *past) index() map[string]int {
 
 // read reads the spend from the ledger, and the refusals from the catalog.
 func (h *past) read(ctx context.Context, s *state, u *quota.Usage) error {
-	dims := []quota.Dimension{quota.ByAccount, quota.ByDay, quota.ByJob, groupings[h.by]}
-	if h.by == byJob || h.by == "caller" {
+	dims := []quota.Dimension{quota.ByAccount, quota.ByDay, quota.ByJob, h.by.dimension()}
+	if h.by.dimension() == quota.ByJob {
 		dims = append(dims, quota.ByMethod) // which tells corrections and others apart
 	}
 	query := quota.SpendQuery{Upstream: u.Pool.Upstream, Account: u.Pool.Account, Since: h.bars[0].at.Add(-day / 2)}
@@ -274,7 +273,7 @@ func (h *past) nameOf(s *state, sp *quota.Spent) (name, kind string) {
 		return cmp.Or(sp.Model, "no model"), ""
 	case "key":
 		return cmp.Or(sp.Key, "no key"), ""
-	case "caller":
+	case byCaller:
 		name, kind = s.spender(byJob, l)
 		if kind == kindCaller {
 			name, _, _ = strings.Cut(name, "/")
@@ -427,7 +426,7 @@ func (h *past) readDays(ctx context.Context, s *state, u *quota.Usage) error {
 	}
 	at := h.index()
 	groups := map[string]*group{}
-	latest := &past{pool: h.pool, by: byJob, span: "30d", zone: h.zone}
+	latest := &past{pool: h.pool, by: byJob, span: "30d", days: daysRead, zone: h.zone}
 	latest.lay(s.Now)
 	if err := latest.read(ctx, s, u); err != nil {
 		return err

@@ -24,7 +24,16 @@ type grouping string
 const (
 	byJob    grouping = "job"
 	byMethod grouping = "method"
+	byCaller grouping = "caller"
 )
+
+// dimension returns the label that the ledger has. Callers are the jobs that are none of ours.
+func (by grouping) dimension() quota.Dimension {
+	if by == byCaller {
+		return quota.ByJob
+	}
+	return quota.Dimension(by)
+}
 
 func (by grouping) label(l *quota.Labels) string {
 	if by == byMethod {

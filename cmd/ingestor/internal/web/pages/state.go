@@ -48,10 +48,7 @@ func (s *state) colours(by grouping) *palette {
 	if s.palettes == nil {
 		return new(palette)
 	}
-	if by == "caller" {
-		by = byJob
-	}
-	p, _ := s.palettes.LoadOrStore(by, new(palette))
+	p, _ := s.palettes.LoadOrStore(by.dimension(), new(palette))
 	return p.(*palette)
 }
 

@@ -240,23 +240,8 @@ func SpendTable(all []Spent, by []quota.Dimension) Table {
 
 // Label returns the label of a dimension.
 func (s *Spent) Label(d quota.Dimension) string {
-	switch d {
-	case quota.ByMethod:
-		return s.Method
-	case quota.ByModel:
-		return s.Model
-	case quota.ByKey:
-		return s.Key
-	case quota.ByJob:
-		return s.Job
-	case quota.ByRegion:
-		return s.Region
-	case quota.ByClass:
-		return s.Class
-	case quota.ByAccount:
-		return s.Account
-	case quota.ByDay:
-		return s.Day
-	}
-	return s.Pool
+	return map[quota.Dimension]string{
+		quota.ByMethod: s.Method, quota.ByModel: s.Model, quota.ByKey: s.Key, quota.ByJob: s.Job,
+		quota.ByRegion: s.Region, quota.ByClass: s.Class, quota.ByAccount: s.Account, quota.ByDay: s.Day,
+	}[d]
 }
