@@ -39,8 +39,8 @@ type Block struct {
 
 // ReadPast reads the spend from a ledger. It charges nothing. The clock, if given, is that
 // of the ledger's store. ReadPast moves it to see when units come back, and knows from that
-// when they were spent. Without a clock it knows only when the next units come back. It
-// spreads the others over the time in which they can have been spent.
+// when they were spent. Without a clock it knows only when the next units come back, and of
+// the others the hour in which they were spent.
 func ReadPast(ctx context.Context, l *quota.Ledger, clock *quota.SimClock) (*Past, error) {
 	now, err := l.View().Usage(ctx, "", "")
 	if err != nil {
@@ -103,29 +103,25 @@ func slidingPast(ctx context.Context, l *quota.Ledger, clock *quota.SimClock, u 
 			return nil, err
 		}
 	}
-	return append(all, guess(all, u, windows, now, per, used)...), nil
+	if used <= 0 {
+		return all, nil
+	}
+	rest, err := hourly(ctx, l, u.Pool, now.Add(-per), used)
+	return append(all, rest...), err
 }
 
-// guess spreads units of a sliding window whose time is unknown. Calendar windows say how
-// many of them belong to their period.
-func guess(known []Spent, u quota.Usage, windows []book.Window, now time.Time, per time.Duration, units int64) (all []Spent) {
-	until := now
-	for i, w := range windows {
-		if w.Period == "" || w.Span() > 2*per {
-			continue
-		}
-		begun, _ := w.Bounds(window.At(now))
-		since := begun.Time()
-		part := min(units, u.Allowances[i].Used-sum(known, since))
-		if part > 0 && since.After(now.Add(-per)) && since.Before(until) {
-			all = append(all, spread(u.Pool, since, until, part)...)
-			units, until = units-part, since
+// hourly returns when units of a pool were spent, by its spend in the hours since a time. Units
+// that no hour has count from that time on.
+func hourly(ctx context.Context, l *quota.Ledger, pool quota.Pool, since time.Time, units int64) (all []Spent, err error) {
+	spent, err := l.View().Spend(ctx, quota.SpendQuery{Upstream: pool.Upstream, Account: pool.Account, Since: since}, quota.ByHour, quota.ByAccount)
+	spent = append(spent, quota.Spent{Pool: pool, Hour: since, Units: units})
+	for _, s := range spent { // the newest first
+		if part := min(s.Units, units); s.Pool == pool && part > 0 {
+			all = append(all, Spent{pool, later(s.Hour, since).Add(time.Microsecond), part})
+			units -= part
 		}
 	}
-	if units > 0 {
-		all = append(all, spread(u.Pool, now.Add(-per), until, units)...)
-	}
-	return all
+	return all, err
 }
 
 func sum(all []Spent, since time.Time) (units int64) {
@@ -161,11 +157,7 @@ func calendarPast(all []Spent, u quota.Usage, windows []book.Window) []Spent {
 		begun, _ := windows[i].Bounds(window.At(u.Now))
 		start := begun.Time()
 		if rest := u.Allowances[i].Used - sum(all, start); rest > 0 {
-			at := latest
-			if at.Before(start) {
-				at = start
-			}
-			all = append(all, Spent{u.Pool, at, rest})
+			all = append(all, Spent{u.Pool, later(latest, start), rest})
 		}
 		latest = start.Add(-2 * max(windows[i].Lag, time.Minute)) // before this period and its lag
 	}
@@ -179,15 +171,11 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// spread splits units into parts an hour apart, from one time to another.
-func spread(pool quota.Pool, from, to time.Time, units int64) (all []Spent) {
-	parts := max(int64(to.Sub(from)/time.Hour), 1)
-	for i := range parts {
-		if part := units*(i+1)/parts - units*i/parts; part > 0 {
-			all = append(all, Spent{pool, from.Add(time.Duration(i+1) * to.Sub(from) / time.Duration(parts)), part})
-		}
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
 	}
-	return all
+	return b
 }
 
 // spend repeats the earlier spend in the ledger of a plan and in the simulated upstream. It
@@ -273,64 +261,59 @@ const (
 
 // ReadRecords returns the length and cost of passes, and the failures of runs, the latest first.
 func ReadRecords(runs []catalog.RunRecord) map[Work]Record {
-	passes := map[Work][]int{} // the latest last
-	pages := map[Work]int{}    // of the pass that has begun
-	units := map[Work][]int64{}
-	money := map[Work]map[string][]int64{}
-	failed := map[Work]int{} // in a row
+	type history struct {
+		passes, units []int64            // of passes, the latest last
+		money         map[string][]int64 // by budget
+		pages         int                // of the pass that has begun
+		failed        int                // in a row
+	}
+	known := map[Work]*history{}
 	for _, run := range slices.Backward(runs) {
 		for i := range run.Work {
 			w := &run.Work[i]
-			key := Work{run.Job, w.Work}
-			pages[key] += w.Pages
+			h := known[Work{run.Job, w.Work}]
+			if h == nil {
+				h = &history{money: map[string][]int64{}}
+				known[Work{run.Job, w.Work}] = h
+			}
+			h.pages += w.Pages
 			switch w.State {
 			case catalog.Done:
-				if pages[key] > 0 {
-					passes[key] = append(passes[key], pages[key])
-					units[key] = append(units[key], w.Units)
+				if h.pages > 0 {
+					h.passes, h.units = append(h.passes, int64(h.pages)), append(h.units, w.Units)
 				}
-				if spent := w.Charges.Money(); len(spent) > 0 {
-					if money[key] == nil {
-						money[key] = map[string][]int64{}
-					}
-					for budget, n := range spent {
-						money[key][budget] = append(money[key][budget], n)
-					}
+				for budget, n := range w.Charges.Money() {
+					h.money[budget] = append(h.money[budget], n)
 				}
-				pages[key], failed[key] = 0, 0
+				h.pages, h.failed = 0, 0
 			case catalog.Failed:
-				failed[key]++
+				h.failed++
 			case catalog.Deferred, catalog.Running: // its pass continues
 				if w.Error == ingest.ErrMorePages.Error() {
-					failed[key] = 0
+					h.failed = 0
 				}
 			}
 		}
 	}
 	records := map[Work]Record{}
-	for key, all := range passes {
-		records[key] = Record{Pages: typical(all), Units: typical(units[key])}
-	}
-	for key, budgets := range money {
-		r := records[key]
-		r.Money = map[string]int64{}
-		for budget, all := range budgets {
+	for work, h := range known {
+		r := Record{Pages: int(typical(h.passes)), Units: typical(h.units), Failing: h.failed >= failures}
+		for budget, all := range h.money {
+			if r.Money == nil {
+				r.Money = map[string]int64{}
+			}
 			r.Money[budget] = typical(all)
 		}
-		records[key] = r
-	}
-	for key, times := range failed {
-		if times >= failures {
-			r := records[key]
-			r.Failing = true
-			records[key] = r
-		}
+		records[work] = r
 	}
 	return records
 }
 
-// typical returns the median of the last numbers.
-func typical[N int | int64](all []N) N {
+// typical returns the median of the last numbers, or 0 if there are none.
+func typical(all []int64) int64 {
+	if len(all) == 0 {
+		return 0
+	}
 	last := slices.Sorted(slices.Values(all[max(len(all)-recordedPasses, 0):]))
 	return last[len(last)/2]
 }

@@ -130,7 +130,7 @@ func (s *scenario) run(ctx context.Context, book *quota.Book) (*Plan, error) {
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	t := &tally{s: s, rig: r, end: end, last: s.from, pools: map[quota.Pool]*Pool{}, deferred: map[deferredKey]*Deferred{}, stale: map[staleKey]*Stale{}}
+	t := &tally{s: s, rig: r, end: end, last: s.from, pools: map[quota.Pool]*Pool{}, deferred: map[deferredKey]*Deferred{}, stale: map[Work]*Stale{}}
 	daemon := ingest.NewDaemon(r.runner, s.config.List(), t.add)
 	err = daemon.Simulate(ctx, clock, s.until.Add(-time.Microsecond)) // midnight belongs to the next day
 	if err = errors.Join(err, t.failed); err != nil {

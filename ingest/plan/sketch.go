@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest"
@@ -19,11 +18,10 @@ import (
 // Sketch is a catalog in memory. It holds only what a schedule depends on: cursors, runs,
 // incomplete charts, and the age of videos, statistics and channels. It holds no texts. It
 // takes a hundredth of the time of a [catalog.Catalog], so a month of runs can be rehearsed
-// in seconds. It is safe for concurrent use.
+// in seconds. One goroutine at a time may change it. It has no fences, because no other
+// process knows it.
 type Sketch struct {
-	mu      sync.Mutex
 	clock   quota.Clock
-	fences  map[string]int64
 	cursors map[Work]catalog.Cursor
 	runs    []catalog.RunRecord // by ID, from 1; a forgotten run is empty
 	charts  map[chartKey]time.Time
@@ -39,7 +37,7 @@ type chartKey struct{ region, category string }
 // NewSketch returns an empty sketch.
 func NewSketch(clock quota.Clock) *Sketch {
 	return &Sketch{
-		clock: clock, seen: map[string]bool{}, fences: map[string]int64{}, cursors: map[Work]catalog.Cursor{}, charts: map[chartKey]time.Time{},
+		clock: clock, seen: map[string]bool{}, cursors: map[Work]catalog.Cursor{}, charts: map[chartKey]time.Time{},
 		ages: map[catalog.Kind]*ages{catalog.KindVideos: newAges(), catalog.KindStatistics: newAges(), catalog.KindChannels: newAges()},
 	}
 }
@@ -101,28 +99,12 @@ func ReadSketch(ctx context.Context, from Source, jobs []*ingest.Job, clock quot
 }
 
 // NewFence implements [ingest.Catalog].
-func (s *Sketch) NewFence(_ context.Context, name string) (catalog.Fence, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fences[name] = max(s.fences[name]+1, s.clock.Now().UnixMicro())
-	return catalog.Fence{Name: name, Token: s.fences[name]}, nil
-}
-
-func (s *Sketch) checkFence(f catalog.Fence) error {
-	switch last := s.fences[f.Name]; {
-	case f.Name == "":
-	case last > f.Token:
-		return fmt.Errorf("%s: %w", f.Name, catalog.ErrFenced)
-	default:
-		s.fences[f.Name] = f.Token
-	}
-	return nil
+func (s *Sketch) NewFence(context.Context, string) (catalog.Fence, error) {
+	return catalog.Fence{}, nil
 }
 
 // Cursors implements [ingest.Catalog].
 func (s *Sketch) Cursors(_ context.Context, job string) (all []catalog.Cursor, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, cur := range s.cursors {
 		if job == "" || cur.Job == job {
 			all = append(all, cur)
@@ -144,8 +126,6 @@ func (s *Sketch) saveCursor(cur catalog.Cursor) { s.cursors[Work{cur.Job, cur.Wo
 
 // Runs implements [ingest.Catalog].
 func (s *Sketch) Runs(_ context.Context, q catalog.RunsQuery) (all []catalog.RunRecord, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	limit := q.Limit
 	if limit <= 0 {
 		limit = catalog.DefaultRuns
@@ -158,11 +138,7 @@ func (s *Sketch) Runs(_ context.Context, q catalog.RunsQuery) (all []catalog.Run
 		}
 		if q.Bare {
 			r.Work = nil
-			all = append(all, r)
-			continue
 		}
-		r.Work = slices.Clone(r.Work)
-		slices.SortFunc(r.Work, func(a, b catalog.WorkRecord) int { return cmp.Compare(a.Work, b.Work) })
 		all = append(all, r)
 	}
 	return all, nil
@@ -170,8 +146,6 @@ func (s *Sketch) Runs(_ context.Context, q catalog.RunsQuery) (all []catalog.Run
 
 // ForgetRuns implements [ingest.Catalog].
 func (s *Sketch) ForgetRuns(_ context.Context, before time.Time) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for i := range s.runs {
 		if r := &s.runs[i]; !r.EndedAt.IsZero() && r.EndedAt.Before(before) {
 			*r = catalog.RunRecord{}
@@ -182,8 +156,6 @@ func (s *Sketch) ForgetRuns(_ context.Context, before time.Time) error {
 
 // Feeds implements [Source]. It returns incomplete charts only.
 func (s *Sketch) Feeds(context.Context) (all []catalog.Feed, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for key, since := range s.charts {
 		all = append(all, catalog.Feed{Region: key.region, Category: key.category, PendingSince: since})
 	}
@@ -192,8 +164,6 @@ func (s *Sketch) Feeds(context.Context) (all []catalog.Feed, err error) {
 
 // Ages implements [ingest.Catalog].
 func (s *Sketch) Ages(_ context.Context, kind catalog.Kind, before time.Time, limit int) ([]catalog.Age, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.ages[kind] == nil {
 		return nil, fmt.Errorf("there is no kind %q", kind)
 	}
@@ -202,8 +172,6 @@ func (s *Sketch) Ages(_ context.Context, kind catalog.Kind, before time.Time, li
 
 // Expire implements [ingest.Catalog].
 func (s *Sketch) Expire(_ context.Context, l catalog.Limits) (e catalog.Expired, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	statistics := s.ages[catalog.KindStatistics]
 	for _, a := range statistics.older(l.StatisticsBefore, -1) {
 		if !a.FetchedAt.IsZero() {

@@ -3,16 +3,16 @@ package plan
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
 )
 
 type sketchRun struct {
-	s     *Sketch
-	id    int64
-	job   string
-	fence catalog.Fence
+	*Sketch
+	id  int64
+	job string
 }
 
 // abandoned is the error of a run that never ended.
@@ -20,23 +20,13 @@ const abandoned = "its process ended before it did"
 
 // Begin implements [ingest.Catalog].
 func (s *Sketch) Begin(_ context.Context, start catalog.Start) (catalog.Run, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.checkFence(start.Fence); err != nil {
-		return nil, fmt.Errorf("begin a run of %s: %w", start.Job, err)
-	}
 	now := s.clock.Now()
 	if last := s.lastRun(start.Job); last != nil && last.State == catalog.Running {
 		last.State, last.EndedAt, last.Error = catalog.Failed, now, abandoned
-		for i := range last.Work {
-			if w := &last.Work[i]; w.State == catalog.Running {
-				w.State, w.EndedAt, w.Error, w.Cause = catalog.Failed, now, abandoned, "ended"
-			}
-		}
 	}
 	id := int64(len(s.runs)) + 1
 	s.runs = append(s.runs, catalog.RunRecord{ID: id, Job: start.Job, Scheduled: start.Scheduled, StartedAt: now, State: catalog.Running})
-	return &sketchRun{s, id, start.Job, start.Fence}, nil
+	return &sketchRun{s, id, start.Job}, nil
 }
 
 // lastRun returns the last run of a job, or nil. No other run can still be running.
@@ -49,50 +39,26 @@ func (s *Sketch) lastRun(job string) *catalog.RunRecord {
 	return nil
 }
 
-// change calls do behind the run's fence.
-func (r *sketchRun) change(doing string, do func() error) error {
-	r.s.mu.Lock()
-	defer r.s.mu.Unlock()
-	err := r.s.checkFence(r.fence)
-	if err == nil {
-		err = do()
-	}
-	if err != nil {
-		return fmt.Errorf("%s of %s: %w", doing, r.job, err)
-	}
-	return nil
-}
-
+// Save implements [catalog.Run].
 func (r *sketchRun) Save(_ context.Context, p *catalog.Page) (saved catalog.Saved, err error) {
-	err = r.change("save a page", func() error {
-		if err := p.Check(r.job); err != nil {
-			return err
-		}
-		cur := r.s.cursor(p.Cursor.Job, p.Cursor.Work)
-		if saved.Repeated, err = cur.Check(&p.Cursor); err != nil || saved.Repeated {
-			saved.Cursor = cur
-			return err
-		}
-		now := r.s.clock.Now().UTC().Truncate(time.Microsecond)
-		if err := r.s.saveChart(p, now); err != nil {
-			return err
-		}
-		r.s.saveRows(p, &saved, now)
-		cur.Advance(p, now)
+	if err := p.Check(r.job); err != nil {
+		return saved, fmt.Errorf("save a page of %s: %w", r.job, err)
+	}
+	cur := r.cursor(p.Cursor.Job, p.Cursor.Work)
+	if saved.Repeated, err = cur.Check(&p.Cursor); err != nil || saved.Repeated {
 		saved.Cursor = cur
-		r.s.saveCursor(cur)
-		w := r.work(p.Cursor.Work, p.Region)
-		w.Pages++
-		w.Units += p.Units
-		w.Charges.Add(p.Charges)
-		w.New += saved.New
-		w.Unchanged += saved.Unchanged
-		w.Gone += saved.Gone
-		w.Statistics += saved.Statistics
-		w.State, w.EndedAt, w.ResumeAt, w.Error = catalog.Running, time.Time{}, time.Time{}, ""
-		return nil
-	})
-	return saved, err
+		return saved, err
+	}
+	now := r.clock.Now().UTC().Truncate(time.Microsecond)
+	if err := r.saveChart(p, now); err != nil {
+		return saved, err
+	}
+	r.saveRows(p, &saved, now)
+	cur.Advance(p, now)
+	saved.Cursor = cur
+	r.saveCursor(cur)
+	r.worked(p.Cursor.Work, p.Region)
+	return saved, nil
 }
 
 // saveChart records which charts are incomplete. Two units of work may share a chart.
@@ -159,45 +125,34 @@ func (s *Sketch) saveRows(p *catalog.Page, saved *catalog.Saved, now time.Time) 
 	}
 }
 
-// work returns the record of a unit of work. It adds a missing record.
-func (r *sketchRun) work(work, region string) *catalog.WorkRecord {
-	run := &r.s.runs[r.id-1]
-	for i := range run.Work {
-		if run.Work[i].Work == work {
-			return &run.Work[i]
-		}
+// worked records a unit of work of the run. A schedule depends on none of its numbers.
+func (r *sketchRun) worked(work, region string) {
+	run := &r.runs[r.id-1]
+	if !slices.ContainsFunc(run.Work, func(w catalog.WorkRecord) bool { return w.Work == work }) {
+		run.Work = append(run.Work, catalog.WorkRecord{Work: work, Region: region})
 	}
-	run.Work = append(run.Work, catalog.WorkRecord{Work: work, Region: region})
-	return &run.Work[len(run.Work)-1]
 }
 
-func (r *sketchRun) Restart(_ context.Context, work string) (cur catalog.Cursor, err error) {
-	err = r.change("restart "+work, func() error {
-		cur = r.s.cursor(r.job, work)
-		cur.Restart()
-		r.s.saveCursor(cur)
-		return nil
-	})
-	return cur, err
+// Restart implements [catalog.Run].
+func (r *sketchRun) Restart(_ context.Context, work string) (catalog.Cursor, error) {
+	cur := r.cursor(r.job, work)
+	cur.Restart()
+	r.saveCursor(cur)
+	return cur, nil
 }
 
+// EndWork implements [catalog.Run].
 func (r *sketchRun) EndWork(_ context.Context, work, region string, o catalog.Outcome) error {
-	return r.change("end "+work, func() error {
-		cur := r.s.cursor(r.job, work)
-		cur.End(o)
-		r.s.saveCursor(cur)
-		w := r.work(work, region)
-		w.State, w.EndedAt, w.ResumeAt, w.Error = o.State, r.s.clock.Now(), o.ResumeAt, o.Error
-		w.Units += o.Units
-		w.Charges.Add(o.Charges)
-		return nil
-	})
+	cur := r.cursor(r.job, work)
+	cur.End(o)
+	r.saveCursor(cur)
+	r.worked(work, region)
+	return nil
 }
 
+// End implements [catalog.Run].
 func (r *sketchRun) End(_ context.Context, o catalog.Outcome) error {
-	return r.change("end a run", func() error {
-		run := &r.s.runs[r.id-1]
-		run.State, run.EndedAt, run.ResumeAt, run.Error = o.State, r.s.clock.Now(), o.ResumeAt, o.Error
-		return nil
-	})
+	run := &r.runs[r.id-1]
+	run.State, run.EndedAt, run.ResumeAt, run.Error = o.State, r.clock.Now(), o.ResumeAt, o.Error
+	return nil
 }

@@ -71,7 +71,7 @@ type tally struct {
 	pools    map[quota.Pool]*Pool
 	first    *Deferral
 	deferred map[deferredKey]*Deferred
-	stale    map[staleKey]*Stale
+	stale    map[Work]*Stale
 
 	impossible error // work that no quota can pay for
 }
@@ -251,11 +251,9 @@ type Stale struct {
 	start time.Time // of the current delay, or zero
 }
 
-type staleKey struct{ job, work string }
-
 // checkDue records whether a unit of work was done when it was due.
 func (t *tally) checkDue(j *ingest.Job, w *ingest.WorkReport, now, scheduled time.Time) {
-	key := staleKey{j.Name, w.Work}
+	key := Work{j.Name, w.Work}
 	s := t.stale[key]
 	switch {
 	case w.State == catalog.Done, errors.Is(w.Err, ingest.ErrMorePages):
