@@ -219,11 +219,11 @@ func (b *Board) Drop(ctx context.Context, account, job string) (n int, err error
 func (b *Board) drop(ctx context.Context, account, job string) (n int, err error) {
 	err = pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
 		var daemon string
-		err := tx.QueryRow(ctx, sql("drop_held"), job, Alive.Seconds()).Scan(&daemon)
-		if err == nil {
-			return &HeldError{job, daemon}
+		held, err := found(tx.QueryRow(ctx, sql("drop_held"), job, Alive.Seconds()).Scan(&daemon))
+		if held {
+			err = &HeldError{job, daemon}
 		}
-		if !errors.Is(err, pgx.ErrNoRows) {
+		if err != nil {
 			return err
 		}
 		ids := func(statement string) ([]int64, error) {

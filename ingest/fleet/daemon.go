@@ -19,10 +19,7 @@ import (
 
 // start begins to work the queues of jobs. It tries until the database answers.
 func (f *Fleet) start(ctx context.Context, jobs []*ingest.Job) error {
-	f.mu.Lock()
-	f.soft, f.stop = context.WithCancel(context.Background())
-	f.hard, f.abort = context.WithCancel(context.Background())
-	f.mu.Unlock()
+	f.alter((*state).renew)
 	return f.persist(ctx, "begin to work the queue", func() error {
 		client, err := f.newClient(jobs)
 		if err != nil {
@@ -36,9 +33,7 @@ func (f *Fleet) start(ctx context.Context, jobs []*ingest.Job) error {
 				return err
 			}
 		}
-		f.mu.Lock()
-		f.client = client
-		f.mu.Unlock()
+		f.alter(func(s *state) { s.client = client })
 		return client.Start(context.WithoutCancel(ctx))
 	})
 }
@@ -49,20 +44,18 @@ const parting = 500 * time.Millisecond
 // halt stops the work of this process. Open calls are finished and their pages saved, unless
 // that takes longer than the grace.
 func (f *Fleet) halt() {
-	f.mu.Lock()
-	client := f.client
-	f.mu.Unlock()
-	f.stop()
+	s := f.state()
+	s.stop()
 	ctx, cancel := context.WithTimeout(context.Background(), f.o.Grace)
 	defer cancel()
-	if client.Stop(ctx) == nil {
+	if s.client.Stop(ctx) == nil {
 		return
 	}
 	f.log.Warn("some work did not stop in time; another daemon takes it over", "grace", f.o.Grace)
-	f.abort()
+	s.abort()
 	ctx, cancel = context.WithTimeout(context.Background(), parting)
 	defer cancel()
-	_ = client.StopAndCancel(ctx) // the process ends
+	_ = s.client.StopAndCancel(ctx) // the process ends
 }
 
 // Run runs the jobs until the context ends. It waits while the database is down.
@@ -74,13 +67,11 @@ func (f *Fleet) Run(ctx context.Context) error {
 	side.Go(func() { f.every(ctx, f.o.Timing.Gone/4, f.takeOver) })
 	next := &sync.Map{} // times, by job and schedule; a reload keeps them
 	for works := false; ctx.Err() == nil; {
-		f.mu.Lock()
-		change, stale, jobs, since := f.change, f.stale, slices.Clone(f.jobs), f.since
-		f.mu.Unlock()
+		s := f.state()
 		turn, end := context.WithCancel(ctx)
 		var ticks sync.WaitGroup
-		for _, j := range jobs { // also while the price book is too old
-			ticks.Go(func() { f.ticks(turn, j, next, since) })
+		for _, j := range s.jobs { // also while the price book is too old
+			ticks.Go(func() { f.ticks(turn, j, next, s.since) })
 		}
 		if works {
 			f.halt()
@@ -88,20 +79,20 @@ func (f *Fleet) Run(ctx context.Context) error {
 		if off := f.clock.off(); off != "" {
 			f.awaitClock(ctx, off)
 		}
-		if works = f.start(ctx, jobs) == nil; works {
-			f.log.Info("works in the fleet", "id", f.id, "jobs", len(jobs))
+		if works = f.start(ctx, s.jobs) == nil; works {
+			f.log.Info("works in the fleet", "id", f.id, "jobs", len(s.jobs))
 			select {
 			case <-ctx.Done():
 				f.setStatus(stopping)
 				f.halt()
-			case <-change:
+			case <-s.change:
 			case <-f.clockOff(turn):
 				f.halt()
 				works = false
-			case <-stale:
+			case <-s.stale:
 				f.halt()
 				works = false
-				f.awaitChange(ctx, change)
+				f.awaitChange(ctx, s.change)
 			}
 		}
 		end()
@@ -147,12 +138,12 @@ func (f *Fleet) awaitClock(ctx context.Context, off string) {
 // A daemon that does not reach the database cannot tell which others are gone. It also announces work of which
 // nobody told, in one statement for all queues: River asks for each of them.
 func (f *Fleet) takeOver(ctx context.Context) error {
-	if f.stopping().Err() != nil {
+	s := f.state()
+	if s.soft.Err() != nil {
 		return nil
 	}
-	jobs, _ := f.inForce()
 	queues, every := []string{}, []string{}
-	for _, j := range jobs {
+	for _, j := range s.jobs {
 		if every = append(every, queue(j)); !j.Kind.Runs() {
 			queues = append(queues, queue(j))
 		}
@@ -195,48 +186,40 @@ func (f *Fleet) Reload(_ context.Context, r *ingest.Runner, jobs []*ingest.Job, 
 	if err := commit(); err != nil {
 		return err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.runner, f.jobs, f.since, f.status = r, jobs, f.clock.Now(), Running
-	f.stale = make(chan struct{})
-	clear(f.vain) // the job may be gone
-	close(f.change)
-	f.change = make(chan struct{})
+	f.alter(func(s *state) {
+		s.runner, s.jobs, s.since, s.status = r, jobs, f.clock.Now(), Running
+		s.stale = make(chan struct{})
+		clear(s.vain) // the job may be gone
+		close(s.change)
+		s.change = make(chan struct{})
+	})
 	return nil
 }
 
 // Status returns whether this process works, or why it does not.
-func (f *Fleet) Status() string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.status
-}
+func (f *Fleet) Status() string { return f.state().status }
 
 // inserted notes whether the run of a job could be inserted. A database without room for it still takes beats.
 func (f *Fleet) inserted(j *ingest.Job, err error) {
 	lacks, is := errors.AsType[*pgconn.PgError](err)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if delete(f.vain, queue(j)); is && strings.HasPrefix(lacks.Code, "53") {
-		f.vain[queue(j)] = "cannot insert the run of " + j.Name + ": " + err.Error()
-	}
+	f.alter(func(s *state) {
+		if delete(s.vain, queue(j)); is && strings.HasPrefix(lacks.Code, "53") {
+			s.vain[queue(j)] = "cannot insert the run of " + j.Name + ": " + err.Error()
+		}
+	})
 }
 
 // shown returns the status for the table of daemons.
 func (f *Fleet) shown() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.status == Running && len(f.vain) > 0 {
-		return slices.Min(slices.Collect(maps.Values(f.vain)))
+	if f.now.status == Running && len(f.now.vain) > 0 {
+		return slices.Min(slices.Collect(maps.Values(f.now.vain)))
 	}
-	return f.status
+	return f.now.status
 }
 
-func (f *Fleet) setStatus(s string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.status = s
-}
+func (f *Fleet) setStatus(status string) { f.alter(func(s *state) { s.status = status }) }
 
 // every calls do again and again, with an interval of about d.
 func (f *Fleet) every(ctx context.Context, d time.Duration, do func(context.Context) error) {
@@ -255,14 +238,12 @@ func (f *Fleet) beat(ctx context.Context) (err error) {
 	defer func() { f.hears(err == nil) }()
 	ctx, cancel := context.WithTimeout(ctx, f.o.Timing.Beat)
 	defer cancel()
-	jobs, _ := f.inForce()
-	f.mu.Lock()
-	if f.only != nil {
-		jobs = []*ingest.Job{f.only}
+	s := f.state()
+	if s.only != nil {
+		s.jobs = []*ingest.Job{s.only}
 	}
-	f.mu.Unlock()
 	names, settings := []string{}, []string{}
-	for _, j := range jobs {
+	for _, j := range s.jobs {
 		names, settings = append(names, j.Name), append(settings, settingsOf(j))
 	}
 	host, _ := os.Hostname()
@@ -271,25 +252,23 @@ func (f *Fleet) beat(ctx context.Context) (err error) {
 
 // hears notes whether the database answers.
 func (f *Fleet) hears(answers bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now := f.clock.Now()
-	if !answers {
-		f.heard = time.Time{}
-		return
-	}
-	if f.heard.IsZero() || now.Sub(f.beaten) > f.o.Timing.Gone/2 { // this process was stopped, and the others may have been
-		f.heard = now
-	}
-	f.beaten = now
+	f.alter(func(s *state) {
+		now := f.clock.Now()
+		if !answers {
+			s.heard = time.Time{}
+			return
+		}
+		if s.heard.IsZero() || now.Sub(s.beaten) > f.o.Timing.Gone/2 { // this process was stopped, and the others may have been
+			s.heard = now
+		}
+		s.beaten = now
+	})
 }
 
 // heardFor reports whether the database has answered without a break for a time.
 func (f *Fleet) heardFor(d time.Duration) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now := f.clock.Now()
-	return !f.heard.IsZero() && now.Sub(f.heard) >= d && now.Sub(f.beaten) < d/2
+	s, now := f.state(), f.clock.Now()
+	return !s.heard.IsZero() && now.Sub(s.heard) >= d && now.Sub(s.beaten) < d/2
 }
 
 // longestNap is how long a daemon sleeps at most. The clock may have been set meanwhile.
@@ -342,8 +321,7 @@ func (f *Fleet) ticks(ctx context.Context, j *ingest.Job, known *sync.Map, since
 
 // lastTick returns the last time of the schedule that was run, here or by a single daemon.
 func (f *Fleet) lastTick(ctx context.Context, j *ingest.Job) (time.Time, error) {
-	_, runner := f.inForce()
-	last, err := runner.LastScheduled(ctx, j)
+	last, err := f.state().runner.LastScheduled(ctx, j)
 	if err != nil {
 		return last, err
 	}
@@ -375,8 +353,8 @@ func (f *Fleet) tick(ctx context.Context, j *ingest.Job, at time.Time) {
 		return err
 	})
 	idle := f.Status() != Running || errors.Is(f.paused(ctx, j), ErrPaused)
-	if _, runner := f.inForce(); idle && ctx.Err() == nil { // old data is deleted in time even if nobody makes the run
-		_ = runner.Join(j, ingest.State{}, nil).After() // it logs its error, and the run does it again
+	if idle && ctx.Err() == nil { // old data is deleted in time even if nobody makes the run
+		_ = f.state().runner.Join(j, ingest.State{}, nil).After() // it logs its error, and the run does it again
 	}
 }
 
@@ -391,24 +369,22 @@ func (f *Fleet) toMend(ctx context.Context, jobs []*ingest.Job) ([]*ingest.Job, 
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(jobs, func(j *ingest.Job) bool { return !slices.Contains(due, job{account(j), j.Name}) }), nil
+	return slices.DeleteFunc(slices.Clone(jobs), func(j *ingest.Job) bool { return !slices.Contains(due, job{account(j), j.Name}) }), nil
 }
 
 // mend lets work go on whose block was lifted, and repairs what a killed process left.
 func (f *Fleet) mend(ctx context.Context) error {
-	jobs, runner := f.inForce()
-	jobs, all := f.toMend(ctx, jobs)
+	s := f.state()
+	jobs, all := f.toMend(ctx, s.jobs)
 	for _, j := range jobs {
-		all = errors.Join(all, f.unblock(ctx, j, runner), f.wakeLate(ctx, j))
+		all = errors.Join(all, f.unblock(ctx, j, s.runner), f.wakeLate(ctx, j))
 		var over int64
-		err := f.one(ctx, &over, "run_over", account(j), j.Name)
-		if errors.Is(err, pgx.ErrNoRows) {
-			err = nil
-		} else if err == nil && f.stopping().Err() == nil {
-			err = f.endRun(ctx, j, runner, over, nil)
+		is, err := found(f.one(ctx, &over, "run_over", account(j), j.Name))
+		if is && f.state().soft.Err() == nil {
+			err = f.endRun(ctx, j, s.runner, over, nil)
 		}
-		if f.stopping().Err() == nil {
-			err = errors.Join(err, f.adopt(ctx, j, runner))
+		if f.state().soft.Err() == nil {
+			err = errors.Join(err, f.adopt(ctx, j, s.runner))
 		}
 		all = errors.Join(all, err, f.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 			type lost struct{ Work, Region string }

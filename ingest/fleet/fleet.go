@@ -5,10 +5,10 @@ import (
 	"context"
 	"embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -97,9 +97,14 @@ type Fleet struct {
 	tending *terse                // what is said of beat and mend
 	forgot  time.Time             // when mend deleted old rows
 
-	mu     sync.Mutex
+	mu  sync.Mutex
+	now state
+}
+
+// state is what changes while a process works.
+type state struct {
 	runner *ingest.Runner
-	jobs   []*ingest.Job
+	jobs   []*ingest.Job         // a change makes a new list
 	since  time.Time             // when jobs was set
 	heard  time.Time             // since when the database has answered each beat; zero: it does not
 	beaten time.Time             // when it answered the last one
@@ -115,6 +120,26 @@ type Fleet struct {
 	abort context.CancelFunc
 	soft  context.Context // ends when the process is told to stop
 	stop  context.CancelFunc
+}
+
+// renew makes contexts for work that begins.
+func (s *state) renew() {
+	s.soft, s.stop = context.WithCancel(context.Background())
+	s.hard, s.abort = context.WithCancel(context.Background())
+}
+
+// state returns what holds now.
+func (f *Fleet) state() state {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.now
+}
+
+// alter changes the state.
+func (f *Fleet) alter(change func(*state)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change(&f.now)
 }
 
 // Running is the status of a daemon that works.
@@ -172,8 +197,10 @@ func New(c *pgcatalog.Catalog, k *Clock, r *ingest.Runner, jobs []*ingest.Job, o
 	host, _ := os.Hostname()
 	f := &Fleet{
 		id:      fmt.Sprintf("%s-%d-%s", cleanHost(host), os.Getpid(), strconv.FormatInt(machine().UnixMicro(), 36)),
-		catalog: c, pool: c.Pool(), clock: k, log: cmp.Or(o.Log, slog.Default()), o: *o, runner: r, jobs: jobs, since: k.Now(),
-		tending: &terse{clock: k}, status: Running, vain: map[string]string{}, stale: make(chan struct{}), change: make(chan struct{}),
+		catalog: c, pool: c.Pool(), clock: k, log: cmp.Or(o.Log, slog.Default()), o: *o, tending: &terse{clock: k},
+		now: state{
+			runner: r, jobs: jobs, since: k.Now(), status: Running, vain: map[string]string{}, stale: make(chan struct{}), change: make(chan struct{}),
+		},
 	}
 	if f.o.Revision == nil {
 		f.o.Revision = func() int64 { return 0 }
@@ -195,8 +222,7 @@ func New(c *pgcatalog.Catalog, k *Clock, r *ingest.Runner, jobs []*ingest.Job, o
 		t.Poll = min(t.Poll, time.Second) // inserted work is not announced
 	}
 	t.Silence = cmp.Or(t.Silence, Silence)
-	f.soft, f.stop = context.WithCancel(context.Background())
-	f.hard, f.abort = context.WithCancel(context.Background())
+	f.now.renew()
 	var err error
 	f.queue, err = river.NewClient(riverpgxv5.New(f.pool), &river.Config{Schema: schemaName, SkipUnknownJobCheck: true})
 	return f, err
@@ -227,11 +253,9 @@ func (f *Fleet) newClient(jobs []*ingest.Job) (*river.Client[pgx.Tx], error) {
 		queues, workers = nil, nil
 	}
 	t := f.o.Timing
-	f.mu.Lock()
-	if f.only != nil { // no daemon may be there to announce work of which nobody told: see takeOver
+	if f.state().only != nil { // no daemon may be there to announce work of which nobody told: see takeOver
 		t.Poll = min(t.Poll, 10*time.Second)
 	}
-	f.mu.Unlock()
 	return river.NewClient(riverpgxv5.New(f.pool), &river.Config{
 		ID: f.id, Schema: schemaName, Queues: queues, Workers: workers, PollOnly: f.o.PollOnly,
 		FetchPollInterval: t.Poll, FetchCooldown: min(t.Poll, river.FetchCooldownDefault),
@@ -282,20 +306,13 @@ func account(j *ingest.Job) string { return cmp.Or(j.Account, quota.DefaultAccou
 // job returns the job that River's job belongs to, and the runner; nil if this process has no
 // such job.
 func (f *Fleet) job(a Args) (*ingest.Job, *ingest.Runner) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, j := range f.jobs {
+	s := f.state()
+	for _, j := range s.jobs {
 		if j.Name == a.Job && account(j) == a.Account {
-			return j, f.runner
+			return j, s.runner
 		}
 	}
-	return nil, f.runner
-}
-
-func (f *Fleet) inForce() ([]*ingest.Job, *ingest.Runner) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Clone(f.jobs), f.runner
+	return nil, s.runner
 }
 
 // within is how long a transaction may take, and how long it may wait for its process.
@@ -332,25 +349,12 @@ func (f *Fleet) behind(ctx context.Context, check func(*pgx.Batch), do func(ctx 
 	}
 }
 
-// bounded returns a context for a transaction. It ends also with the grace.
+// bounded returns a context for a transaction. It ends also with the grace: nothing may wait for
+// the database longer.
 func (f *Fleet) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, within)
-	stop := context.AfterFunc(f.graced(), cancel)
+	stop := context.AfterFunc(f.state().hard, cancel)
 	return ctx, func() { stop(); cancel() }
-}
-
-// graced returns a context that ends with the grace. Nothing may wait for the database longer.
-func (f *Fleet) graced() context.Context {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.hard
-}
-
-// stopping returns a context that ends when the process is told to stop.
-func (f *Fleet) stopping() context.Context {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.soft
 }
 
 // one reads the only value of a query. A link that swallows everything must hold up nobody.
@@ -358,6 +362,14 @@ func (f *Fleet) one(ctx context.Context, value any, name string, args ...any) er
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	return f.pool.QueryRow(ctx, sql(name), args...).Scan(value)
+}
+
+// found reports whether a query that returned err had a row.
+func found(err error) (bool, error) {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 func collect[T any](ctx context.Context, from querier, row pgx.RowToFunc[T], query string, args ...any) ([]T, error) {

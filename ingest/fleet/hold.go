@@ -39,7 +39,7 @@ func (u *unit) Hold(ctx context.Context) (held context.Context, stop func()) {
 	every := s.f.o.Timing.Rescue / holds
 	held, lose := context.WithCancelCause(ctx)
 	lost := func() { lose(ingest.ErrLostLock) }
-	graced := context.AfterFunc(s.f.graced(), lost)
+	graced := context.AfterFunc(s.f.state().hard, lost)
 	quiet, quit := context.WithCancel(context.WithoutCancel(ctx))
 	var side sync.WaitGroup
 	side.Go(func() {

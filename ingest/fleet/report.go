@@ -15,14 +15,6 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// ending is how a run ended, in JSON.
-type ending struct {
-	State    catalog.State `json:"state"`
-	Ended    time.Time     `json:"ended"`
-	ResumeAt time.Time     `json:"resume_at,omitzero"`
-	Cause    *ingest.Cause `json:"cause,omitempty"`
-}
-
 // endRun ends a run whose work has ended: it deletes what is too old if the job does that,
 // and records the report. The fence is checked in the last transaction. It may be nil.
 func (f *Fleet) endRun(ctx context.Context, j *ingest.Job, runner *ingest.Runner, id int64, fence func(*pgx.Batch)) error {
@@ -60,7 +52,7 @@ func (f *Fleet) report(ctx context.Context, tx pgx.Tx, j *ingest.Job, r *row) (*
 		rep.Started = r.state.Began
 	}
 	works, err := collect(ctx, tx, func(row pgx.CollectableRow) (w ingest.WorkReport, err error) {
-		var o *outcome
+		var o *ending
 		ended := false
 		err = row.Scan(&w.Work, &w.Region, &w.Tally, &o, &ended)
 		if o != nil {
@@ -116,8 +108,7 @@ func (f *Fleet) once(ctx context.Context, j *ingest.Job, why ingest.Occasion) (*
 	if err := f.paused(ctx, j); err != nil {
 		return nil, err
 	}
-	_, runner := f.inForce()
-	if err := f.adopt(ctx, j, runner); err != nil { // no daemon may be there to do it
+	if err := f.adopt(ctx, j, f.state().runner); err != nil { // no daemon may be there to do it
 		return nil, err
 	}
 	id, err := f.insert(ctx, j, why, f.clock.Now())
@@ -129,8 +120,7 @@ func (f *Fleet) once(ctx context.Context, j *ingest.Job, why ingest.Occasion) (*
 		return nil, err
 	}
 	if id == 0 && !why.Scheduled.IsZero() { // its process may have been killed
-		err := f.one(ctx, &id, "run_open", account(j), j.Name, why.Scheduled)
-		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		if _, err := found(f.one(ctx, &id, "run_open", account(j), j.Name, why.Scheduled)); err != nil {
 			return nil, err
 		}
 	}
@@ -169,9 +159,7 @@ func (f *Fleet) once(ctx context.Context, j *ingest.Job, why ingest.Occasion) (*
 
 // appear shows this process among the daemons, with its only job, until gone is called.
 func (f *Fleet) appear(ctx context.Context, j *ingest.Job) (gone func()) {
-	f.mu.Lock()
-	f.only = j
-	f.mu.Unlock()
+	f.alter(func(s *state) { s.only = j })
 	beats, quiet := context.WithCancel(context.WithoutCancel(ctx))
 	var side sync.WaitGroup
 	// The database may note a beat that was cut off after the end that follows. So the last one may finish.
@@ -187,10 +175,10 @@ func (f *Fleet) appear(ctx context.Context, j *ingest.Job) (gone func()) {
 
 // know adds a job that the configuration does not have, such as a backfill.
 func (f *Fleet) know(j *ingest.Job) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.jobs = slices.DeleteFunc(slices.Clone(f.jobs), func(k *ingest.Job) bool { return k.Name == j.Name && account(k) == account(j) })
-	f.jobs = append(f.jobs, j)
+	f.alter(func(s *state) {
+		s.jobs = slices.DeleteFunc(slices.Clone(s.jobs), func(k *ingest.Job) bool { return k.Name == j.Name && account(k) == account(j) })
+		s.jobs = append(s.jobs, j)
+	})
 }
 
 // paused returns an error if nobody works on a job until a person resumes it.
@@ -212,7 +200,7 @@ var ErrClock = errors.New("the clock of this machine is wrong")
 var ErrDatabase = errors.New("the database does not answer")
 
 func (f *Fleet) await(ctx context.Context, j *ingest.Job, id int64) error {
-	_, runner := f.inForce()
+	runner := f.state().runner
 	for answered, adopted := f.clock.Now(), f.clock.Now(); ; {
 		if now := f.clock.Now(); now.Sub(adopted) > f.o.Timing.Mend { // its process may have been killed
 			adopted = now
@@ -233,12 +221,9 @@ func (f *Fleet) await(ctx context.Context, j *ingest.Job, id int64) error {
 		if err := f.paused(ctx, j); errors.Is(err, ErrPaused) {
 			return err
 		}
-		f.mu.Lock()
-		stale := f.stale
-		f.mu.Unlock()
 		pause, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 		select {
-		case <-stale:
+		case <-f.state().stale:
 			cancel()
 			return fmt.Errorf("%w: %s", quota.ErrStaleBook, f.Status())
 		case <-pause.Done():
@@ -253,7 +238,6 @@ func (f *Fleet) await(ctx context.Context, j *ingest.Job, id int64) error {
 // abandon defers the work of a run that nobody works on. Another daemon, or the next run,
 // goes on with it.
 func (f *Fleet) abandon(ctx context.Context, j *ingest.Job, id int64) error {
-	_, runner := f.inForce()
 	end := f.clock.Now().Add(f.o.Grace) // the next run goes on with the rest
 	for left := batch; left == batch && f.clock.Now().Before(end); {
 		var err error
@@ -263,7 +247,7 @@ func (f *Fleet) abandon(ctx context.Context, j *ingest.Job, id int64) error {
 	}
 	var over *int64
 	if err := f.one(ctx, &over, "run_over", account(j), j.Name); err == nil && *over == id {
-		return f.endRun(ctx, j, runner, id, nil)
+		return f.endRun(ctx, j, f.state().runner, id, nil)
 	}
 	return nil
 }
@@ -287,11 +271,7 @@ func (f *Fleet) abandonSome(ctx context.Context, j *ingest.Job, id int64) (int, 
 			return err
 		}
 		for _, w := range idle {
-			r.state.Count(w)
-			if err := f.catalog.In(tx).Join(*r.record, j.Name, catalog.Fence{}).EndWork(ctx, w.Work, w.Region, w.Outcome()); err != nil {
-				return err
-			}
-			if err := exec(ctx, tx, "unit_end", id, w.Work, text(w.Tally), text(outcomeOf(w))); err != nil {
+			if err := r.endWork(ctx, tx, f, j.Name, w); err != nil {
 				return err
 			}
 		}

@@ -52,16 +52,23 @@ func (r *row) begin(ctx context.Context, tx pgx.Tx, f *Fleet, j *ingest.Job, wor
 	return exec(ctx, tx, "run_begin", r.id, id, text(r.state))
 }
 
-// outcome is how a unit of work ended, in JSON.
-type outcome struct {
-	State     catalog.State `json:"state"`
-	ResumeAt  time.Time     `json:"resume_at,omitzero"`
-	BlockedOn string        `json:"blocked_on,omitempty"`
-	Cause     *ingest.Cause `json:"cause,omitempty"`
+// endWork records how a unit of work of the run ended. It does not save the state of the run.
+func (r *row) endWork(ctx context.Context, tx pgx.Tx, f *Fleet, job string, w *ingest.WorkReport) error {
+	r.state.Count(w)
+	if err := f.catalog.In(tx).Join(*r.record, job, catalog.Fence{}).EndWork(ctx, w.Work, w.Region, w.Outcome()); err != nil {
+		return err
+	}
+	how := ending{State: w.State, ResumeAt: w.ResumeAt, BlockedOn: w.BlockedOn, Cause: ingest.CauseOf(w.Err)}
+	return exec(ctx, tx, "unit_end", r.id, w.Work, text(w.Tally), text(how))
 }
 
-func outcomeOf(w *ingest.WorkReport) outcome {
-	return outcome{State: w.State, ResumeAt: w.ResumeAt, BlockedOn: w.BlockedOn, Cause: ingest.CauseOf(w.Err)}
+// ending is how a run or a unit of work ended, in JSON.
+type ending struct {
+	State     catalog.State `json:"state"`
+	Ended     time.Time     `json:"ended,omitzero"` // of a run
+	ResumeAt  time.Time     `json:"resume_at,omitzero"`
+	BlockedOn string        `json:"blocked_on,omitempty"` // of a unit of work
+	Cause     *ingest.Cause `json:"cause,omitempty"`
 }
 
 // unit is a unit of work in a run, which a worker holds. It is the [catalog.Run] of the
@@ -91,11 +98,8 @@ func (s *slice) open(ctx context.Context, tx pgx.Tx) (*unit, error) {
 	for {
 		r, u, works := &row{}, &unit{}, 0
 		var region string
-		err := tx.QueryRow(ctx, sql("unit_next"), account, job, work).Scan(&r.id, &r.scheduled, &r.deferred, &r.record, &r.units, &r.state, &region, &u.place, &u.tally, &works)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return nil, nil //nolint:nilnil // there is none
-		}
-		if err != nil {
+		there, err := found(tx.QueryRow(ctx, sql("unit_next"), account, job, work).Scan(&r.id, &r.scheduled, &r.deferred, &r.record, &r.units, &r.state, &region, &u.place, &u.tally, &works))
+		if err != nil || !there {
 			return nil, err
 		}
 		fresh := r.state == nil
@@ -169,7 +173,7 @@ func (u *unit) Save(ctx context.Context, p *catalog.Page) (saved catalog.Saved, 
 			saved = *before
 			break
 		}
-		if errors.Is(err, errFenced) || errors.Is(err, catalog.ErrOutOfStep) || f.clock.Now().After(end) || f.graced().Err() != nil {
+		if errors.Is(err, errFenced) || errors.Is(err, catalog.ErrOutOfStep) || f.clock.Now().After(end) || f.state().hard.Err() != nil {
 			break
 		}
 		f.log.Warn("a page is not saved yet", "job", p.Cursor.Job, "work", p.Cursor.Work, "error", err)

@@ -47,7 +47,7 @@ const batch = 1000
 // to do. It returns the id of the run, or 0. The work starts at start, and its regions after
 // it as the job staggers them. If there is much work, the first of it is worked while the rest is added.
 func (f *Fleet) insert(ctx context.Context, j *ingest.Job, why ingest.Occasion, start time.Time) (run int64, err error) {
-	_, runner := f.inForce()
+	runner := f.state().runner
 	var scheduled *time.Time
 	if !why.Scheduled.IsZero() {
 		scheduled = &why.Scheduled
@@ -69,11 +69,8 @@ func (f *Fleet) insert(ctx context.Context, j *ingest.Job, why ingest.Occasion, 
 				return err
 			}
 		}
-		err := tx.QueryRow(ctx, sql("run_add"), account(j), j.Name, scheduled, why.Deferred, f.id, len(todo), len(todo) > batch).Scan(&run)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return nil
-		}
-		if err != nil {
+		added, err := found(tx.QueryRow(ctx, sql("run_add"), account(j), j.Name, scheduled, why.Deferred, f.id, len(todo), len(todo) > batch).Scan(&run))
+		if err != nil || !added {
 			return err
 		}
 		if scheduled != nil && j.Misfire == ingest.Skip {
@@ -152,13 +149,10 @@ func (f *Fleet) addRest(ctx context.Context, j *ingest.Job, run int64, has int, 
 	return nil
 }
 
-// adds reports whether this process still adds the work of a run. If there is no more after this transaction, it notes that.
+// adds reports whether this process still adds the work of a run: it does not if it committed and the answer was lost, or
+// if another took over. If there is no more after this transaction, it notes that.
 func (f *Fleet) adds(ctx context.Context, tx pgx.Tx, run int64, more bool) (bool, error) {
-	err := tx.QueryRow(ctx, sql("run_adding"), run, f.id, more).Scan(&run)
-	if errors.Is(err, pgx.ErrNoRows) { // it committed, and the answer was lost; or another took over
-		return false, nil
-	}
-	return err == nil, err
+	return found(tx.QueryRow(ctx, sql("run_adding"), run, f.id, more).Scan(&run))
 }
 
 // stopAdding ends the addition of work to a run that its process gives up.
@@ -173,11 +167,8 @@ func (f *Fleet) stopAdding(ctx context.Context, run int64) error {
 // person chose for a run of theirs is not known, so that run keeps the work that it has.
 func (f *Fleet) adopt(ctx context.Context, j *ingest.Job, runner *ingest.Runner) error {
 	r := row{}
-	err := f.pool.QueryRow(ctx, sql("run_adopt"), account(j), j.Name, f.id, f.o.Timing.Mend).Scan(&r.id, &r.scheduled, &r.deferred)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
+	vanished, err := found(f.pool.QueryRow(ctx, sql("run_adopt"), account(j), j.Name, f.id, f.o.Timing.Mend).Scan(&r.id, &r.scheduled, &r.deferred))
+	if err != nil || !vanished {
 		return err
 	}
 	var works []*ingest.Work

@@ -66,10 +66,7 @@ func (f *Fleet) work(ctx context.Context, job *river.Job[Args]) error {
 	if s.job, s.runner = f.job(job.Args); s.job == nil {
 		return river.JobSnooze(time.Minute) // a reload removed the job, and its queue soon ends
 	}
-	f.mu.Lock()
-	broken := f.broken
-	f.mu.Unlock()
-	if f.clock.Now().Before(broken) {
+	if f.clock.Now().Before(f.state().broken) {
 		return errBroken
 	}
 	for {
@@ -90,7 +87,7 @@ func (f *Fleet) work(ctx context.Context, job *river.Job[Args]) error {
 		if err != nil {
 			return err
 		}
-		if f.stopping().Err() != nil || !f.clock.Now().Before(s.until) {
+		if f.state().soft.Err() != nil || !f.clock.Now().Before(s.until) {
 			return s.rest(ctx, f.clock.Now(), "")
 		}
 	}
@@ -204,7 +201,7 @@ func (f *Fleet) nudge(queue string, after time.Duration) {
 	if f.o.PollOnly || after > f.o.Timing.Poll {
 		return
 	}
-	stopping := f.stopping()
+	stopping := f.state().soft
 	go func() {
 		if f.clock.Sleep(stopping, after+written) == nil {
 			_, _ = f.pool.Exec(stopping, sql("nudge"), queue) // else they poll
@@ -242,7 +239,7 @@ func (s *slice) step(ctx context.Context) error {
 	}
 	calls, stop := context.WithCancel(ctx)
 	defer stop()
-	defer context.AfterFunc(f.stopping(), stop)()
+	defer context.AfterFunc(f.state().soft, stop)()
 	how, cause := catalog.Running, error(nil)
 	var due time.Time
 	if u.scheduled != nil {
@@ -300,18 +297,13 @@ func (s *slice) end(ctx context.Context, done *ingest.WorkReport) error {
 		if err != nil {
 			return err
 		}
-		state := *r.state
-		if state.Recovered.IsZero() {
-			state.Recovered = u.joined.State().Recovered
+		if r.state.Recovered.IsZero() {
+			r.state.Recovered = u.joined.State().Recovered
 		}
-		if state.Halted == nil && u.first {
-			state.Halted = u.state.Halted
+		if r.state.Halted == nil && u.first {
+			r.state.Halted = u.state.Halted
 		}
-		state.Count(done)
-		if err := s.f.catalog.In(tx).Join(*r.record, s.job.Name, catalog.Fence{}).EndWork(ctx, done.Work, done.Region, done.Outcome()); err != nil {
-			return err
-		}
-		if err := exec(ctx, tx, "unit_end", u.run, done.Work, text(done.Tally), text(outcomeOf(done))); err != nil {
+		if err := r.endWork(ctx, tx, s.f, s.job.Name, done); err != nil {
 			return err
 		}
 		if done.State == catalog.Done {
@@ -319,7 +311,7 @@ func (s *slice) end(ctx context.Context, done *ingest.WorkReport) error {
 				return err
 			}
 		}
-		return exec(ctx, tx, "run_state", u.run, text(state), done.Units-u.saved)
+		return exec(ctx, tx, "run_state", u.run, text(r.state), done.Units-u.saved)
 	})
 	if err == nil {
 		s.f.spent.Add(done.Units - u.saved)
@@ -330,9 +322,7 @@ func (s *slice) end(ctx context.Context, done *ingest.WorkReport) error {
 
 // pause keeps this process from making calls for a while.
 func (f *Fleet) pause() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.broken = f.clock.Now().Add(brake)
+	f.alter(func(s *state) { s.broken = f.clock.Now().Add(brake) })
 }
 
 func (f *Fleet) others(ctx context.Context) (alive bool) {
@@ -342,12 +332,12 @@ func (f *Fleet) others(ctx context.Context) (alive bool) {
 
 // markStale stops the work of this process, because its price book is too old.
 func (f *Fleet) markStale(err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	select {
-	case <-f.stale:
-	default:
-		f.status = err.Error()
-		close(f.stale)
-	}
+	f.alter(func(s *state) {
+		select {
+		case <-s.stale:
+		default:
+			s.status = err.Error()
+			close(s.stale)
+		}
+	})
 }
