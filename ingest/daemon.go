@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
@@ -13,8 +14,8 @@ import (
 type Daemon struct {
 	runner  *Runner
 	tasks   []*task
-	running map[string]bool // by job; a reload may have removed the job
-	changes chan change     // see Reload
+	running map[string]bool            // by job; a reload may have removed the job
+	changes chan func(context.Context) // see Reload
 	// done is called for each run that has ended.
 	done func(*Job, *Report, error)
 }
@@ -31,7 +32,7 @@ type task struct {
 // NewDaemon returns a daemon for jobs. It calls done for each run that has ended. Done may
 // be nil.
 func NewDaemon(r *Runner, jobs []*Job, done func(*Job, *Report, error)) *Daemon {
-	d := &Daemon{runner: r, done: done, running: map[string]bool{}, changes: make(chan change)}
+	d := &Daemon{runner: r, done: done, running: map[string]bool{}, changes: make(chan func(context.Context))}
 	if d.done == nil {
 		d.done = func(*Job, *Report, error) {}
 	}
@@ -65,9 +66,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 			if err := d.reschedule(ctx, t); err != nil && ctx.Err() == nil {
 				return err
 			}
-		case c := <-d.changes:
+		case change := <-d.changes:
 			rest()
-			c.taken <- d.change(ctx, c)
+			change(ctx)
 		case <-ready:
 			rest()
 			if d.runner.clock.Now().Before(at) {
@@ -162,27 +163,17 @@ func (t *task) load(ctx context.Context, r *Runner) (err error) {
 		t.start = t.tick
 	}
 	if t.tick.IsZero() {
-		if err := t.resumeBroken(ctx, last, now, r); err != nil {
+		switch broken, err := r.broken(ctx, t.job); {
+		case err != nil:
 			return err
+		case broken && !last.IsZero():
+			t.tick, t.start = last, now
+		default:
+			t.setNext(now, r)
 		}
 	}
 	t.resume, err = r.ResumeAt(ctx, t.job, nil)
 	return err
-}
-
-// resumeBroken makes the task due now if its last run broke off. Otherwise the task waits for its
-// next time.
-func (t *task) resumeBroken(ctx context.Context, last, now time.Time, r *Runner) error {
-	was, err := r.broken(ctx, t.job)
-	if err != nil {
-		return err
-	}
-	if !was || last.IsZero() {
-		t.setNext(now, r)
-		return nil
-	}
-	t.tick, t.start = last, now
-	return nil
 }
 
 // Missed returns the last time after since, up to now, at which the job was due. It returns
@@ -293,14 +284,6 @@ func (d *Daemon) make(ctx context.Context, r *Runner, t *task, why Occasion) tur
 	return turn{t, why, err}
 }
 
-// change is a new runner and new jobs for a daemon.
-type change struct {
-	runner *Runner
-	jobs   []*Job
-	commit func() error
-	taken  chan<- error
-}
-
 // Reload gives a running daemon a new runner and new jobs. A run in progress keeps its
 // runner, and its job does not run again before it ends. Runs that are overdue stay
 // overdue. A job with a new schedule is due as if the daemon had just been started.
@@ -310,7 +293,7 @@ type change struct {
 func (d *Daemon) Reload(ctx context.Context, r *Runner, jobs []*Job, commit func() error) error {
 	taken := make(chan error, 1)
 	select {
-	case d.changes <- change{r, jobs, commit, taken}:
+	case d.changes <- func(ctx context.Context) { taken <- d.change(ctx, r, jobs, commit) }:
 		return <-taken
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -318,19 +301,19 @@ func (d *Daemon) Reload(ctx context.Context, r *Runner, jobs []*Job, commit func
 }
 
 // change applies a change as a whole, or not at all.
-func (d *Daemon) change(ctx context.Context, to change) error {
+func (d *Daemon) change(ctx context.Context, r *Runner, jobs []*Job, commit func() error) error {
 	var tasks []*task
-	for _, j := range to.jobs {
-		t, err := d.successor(ctx, j, to.runner)
+	for _, j := range jobs {
+		t, err := d.successor(ctx, j, r)
 		if err != nil {
 			return err
 		}
 		tasks = append(tasks, t)
 	}
-	if err := to.commit(); err != nil {
+	if err := commit(); err != nil {
 		return err
 	}
-	d.runner, d.tasks = to.runner, tasks
+	d.runner, d.tasks = r, tasks
 	return nil
 }
 
@@ -352,10 +335,8 @@ func (j *Job) sameTimes(k *Job) bool {
 }
 
 func (d *Daemon) task(name string) *task {
-	for _, t := range d.tasks {
-		if t.job.Name == name {
-			return t
-		}
+	if i := slices.IndexFunc(d.tasks, func(t *task) bool { return t.job.Name == name }); i >= 0 {
+		return d.tasks[i]
 	}
 	return nil
 }

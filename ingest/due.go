@@ -12,18 +12,21 @@ import (
 // LastScheduled returns when the last scheduled run of a job was due, or zero. It ignores
 // runs for a time in the future, which a clock that was ahead may have left, and those that could not take their lock.
 func (r *Runner) LastScheduled(ctx context.Context, j *Job) (time.Time, error) {
-	runs, err := r.catalog.Runs(ctx, catalog.RunsQuery{Job: j.Name, Limit: 1, Due: r.clock.Now(), Bare: true})
-	if err != nil || len(runs) == 0 {
-		return time.Time{}, wrap("read the runs of "+j.Name, err)
-	}
-	return runs[0].Scheduled, nil
+	last, err := r.last(ctx, catalog.RunsQuery{Job: j.Name, Due: r.clock.Now()})
+	return last.Scheduled, err
 }
 
-func wrap(doing string, err error) error {
-	if err == nil {
-		return nil
+// last returns the last run that a query selects, without its work. Without one it returns the zero record.
+func (r *Runner) last(ctx context.Context, q catalog.RunsQuery) (last catalog.RunRecord, err error) {
+	q.Limit, q.Bare = 1, true
+	runs, err := r.catalog.Runs(ctx, q)
+	if err != nil {
+		return last, fmt.Errorf("read the runs of %s: %w", q.Job, err)
 	}
-	return fmt.Errorf("%s: %w", doing, err)
+	if len(runs) > 0 {
+		last = runs[0]
+	}
+	return last, nil
 }
 
 // Due returns the scheduled run that a job should make now, and whether there is one. It
@@ -61,11 +64,9 @@ func (r *Runner) due(ctx context.Context, j *Job) (why Occasion, last time.Time,
 // still runs, which the lock decides. Or the run failed, the time to retry has come, and no
 // cursor has that time because nothing could be saved.
 func (r *Runner) broken(ctx context.Context, j *Job) (bool, error) {
-	runs, err := r.catalog.Runs(ctx, catalog.RunsQuery{Job: j.Name, Limit: 1, Made: true, Bare: true})
-	if err != nil || len(runs) == 0 {
-		return false, wrap("read the runs of "+j.Name, err)
-	}
-	switch last := runs[0]; {
+	switch last, err := r.last(ctx, catalog.RunsQuery{Job: j.Name, Made: true}); {
+	case err != nil:
+		return false, err
 	case last.State == catalog.Running:
 		return true, nil
 	case last.Unlocked(): // its time is still due, by the schedule
