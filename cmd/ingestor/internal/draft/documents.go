@@ -255,10 +255,11 @@ func (d *Draft) OpenAPI(from string, text []byte) error {
 		item := says.get(paths, path)
 		path, _, _ := strings.Cut(path, "?")
 		for _, name := range item.keys() {
-			if !slices.Contains([]string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}, name) {
+			verb := strings.ToUpper(name)
+			if !slices.Contains([]string{"GET", "PUT", "POST", "DELETE", "OPTIONS", "HEAD", "PATCH", "TRACE"}, verb) {
 				continue
 			}
-			verb, op := strings.ToUpper(name), says.get(item, name)
+			op := says.get(item, name)
 			r := u.route(verb, strings.TrimSuffix(below, "/")+path, from)
 			r.name = cmp.Or(r.name, op.text("operationId"))
 			u.extensions(op.node, from, verb+" "+path)

@@ -72,7 +72,7 @@ func TestOddDocuments(t *testing.T) {
 		"circle":         `{"openapi": "3.1.0", "servers": [{"url": "https://api.example.com"}], "components": {"schemas": {"T": {"properties": {"t": {"$ref": "#/components/schemas/T"}}}}}, "paths": {"/a": {"get": {"responses": {"200": {"description": "t", "content": {"application/json": {"schema": {"$ref": "#/components/schemas/T"}}}}}}}}}`,
 		"needed circle":  `{"openapi": "3.1.0", "servers": [{"url": "https://api.example.com"}], "components": {"schemas": {"T": {"required": ["t"], "type": "object", "properties": {"t": {"$ref": "#/components/schemas/T"}}}}}, "paths": {"/a": {"get": {"responses": {"200": {"description": "t", "content": {"application/json": {"schema": {"$ref": "#/components/schemas/T"}}}}}}}}}`,
 		"circle of refs": `{"openapi": "3.1.0", "servers": [{"url": "https://api.example.com"}], "components": {"responses": {"A": {"$ref": "#/components/responses/B"}, "B": {"$ref": "#/components/responses/A"}}}, "paths": {"/a": {"get": {"responses": {"429": {"$ref": "#/components/responses/A"}}}}}}`,
-		"swagger":        `{"swagger": "2.0", "host": "api.example.com", "basePath": "/", "paths": {"/a": {"get": {}}}}`,
+		"swagger":        `{"swagger": "2.0", "host": "api.example.com", "basePath": "/", "paths": {"/a": {"GET": {}}}}`,
 		"a null":         `{"openapi": "3.0.0", "servers": [{"url": "https://api.example.com"}], "paths": {"/a": {"get": {"responses": {"429": null}}, "post": null}}}`,
 	} {
 		d := New()
