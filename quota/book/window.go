@@ -89,7 +89,7 @@ func (r *reader) limits(specs []Window, all []keys.Window, quota, headroom int64
 		r.fault(r.blame(from...), "headroom %d of %s is not below its quota %d: nothing would be left; lower it", headroom, label, quota)
 		return nil, false
 	}
-	windows, ok := slices.Clone(specs), true
+	windows, before := slices.Clone(specs), len(r.faults)
 	for i := range windows {
 		w, own := &windows[i], &all[i]
 		w.Quota, w.Headroom = quota, headroom
@@ -106,20 +106,17 @@ func (r *reader) limits(specs []Window, all []keys.Window, quota, headroom int64
 		switch {
 		case w.Quota == 0:
 			r.fault(r.place(own), "window %s of %s has no quota; give one to the window or to %s", w.Spec, label, label)
-			ok = false
 		case w.Headroom >= w.Quota:
 			r.fault(r.blame(append([]any{&own.Headroom, &own.Quota}, from...)...),
 				"headroom %d of window %s of %s is not below its %s %d: nothing would be left; lower it", w.Headroom, w.Spec, label, most, w.Quota)
-			ok = false
 		default:
 			var err error
 			if w.Spec, err = w.For(w.Quota); err != nil {
 				r.fault(r.blame(append([]any{&own.Burst, &own.Quota}, from...)...), "window %s of %s: %s", w.Spec, label, err.Error())
-				ok = false
 			}
 		}
 	}
-	return windows, ok
+	return windows, len(r.faults) == before
 }
 
 // specOf makes the window's [window.Spec], and fills in the defaults of both.
@@ -267,7 +264,7 @@ func (r *reader) lease(d *keys.Lease, specs []Window, windows []keys.Window, lab
 	if l.Most+l.MostPercent == 0 {
 		l.MostPercent = defaultMost
 	}
-	ok = true
+	before := len(r.faults)
 	for i := range specs {
 		s := &specs[i].Spec
 		switch {
@@ -278,13 +275,11 @@ func (r *reader) lease(d *keys.Lease, specs []Window, windows []keys.Window, lab
 				kinds = "a ring, a counter"
 			}
 			r.fault(r.place(&windows[i]), "%s has a lease, so window %s must be %s or count a calendar period; change its algorithm, or remove the lease", label, *s, kinds)
-			ok = false
 		case s.Late+l.Life > s.Per:
 			r.fault(r.blame(&d.Life, &windows[i].Late, d), "the life %s of the lease of %s is too long for its window %s", brief(l.Life), label, *s)
-			ok = false
 		default:
 			s.Late += l.Life
 		}
 	}
-	return l, ok
+	return l, len(r.faults) == before
 }
