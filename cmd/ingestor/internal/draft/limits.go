@@ -102,42 +102,56 @@ func pointsOf(x *record.Exchange) (all []point) {
 			}
 		}
 	}
+	tell := func(k kind, role, place, name, text string) {
+		source := "{" + place + ": " + name
+		if role == "reset" {
+			if form, end := instant(name, text, x.At); form != "" {
+				p := at(k)
+				p.end, p.in[role] = end, source+", as: "+form+"}"
+			}
+			return
+		}
+		n, ok := content.Number(text)
+		if !ok {
+			return
+		}
+		p := at(k)
+		switch p.in[role] = source + "}"; role {
+		case "limit":
+			p.limit = n
+		case "remaining":
+			p.remaining = n
+		case "used":
+			p.used = n
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(x.Header)) {
-		text := x.Header[name]
 		role, group, per := roleOf(name)
 		if role == "" || standard[name] {
 			continue
 		}
 		k := kind{cmp.Or(group, resource, "requests"), cmp.Or(per, intervals[group])}
-		source := "{header: " + name + "}"
-		if m := pair().FindStringSubmatch(text); m != nil && role == "limit" {
+		if m := pair().FindStringSubmatch(x.Header[name]); m != nil && role == "limit" {
 			p := at(k)
 			p.used, _ = content.Number(m[1])
 			p.limit, _ = content.Number(m[2])
 			p.in["used"], p.in["limit"] = "{header: "+name+", match: '([0-9]+)/'}", "{header: "+name+", match: '/([0-9]+)'}"
 			continue
 		}
-		if role == "reset" {
-			if form, end := instant(name, text, x.At); form != "" {
-				p := at(k)
-				p.end, p.in["reset"] = end, "{header: "+name+", as: "+form+"}"
-			}
+		tell(k, role, "header", name, x.Header[name])
+	}
+	const status = "extensions.cost.throttleStatus."
+	for _, names := range [][]string{ // in the body of an answer of GraphQL
+		{status + "maximumAvailable", status + "currentlyAvailable"},
+		{"data.rateLimit.limit", "data.rateLimit.remaining", "data.rateLimit.resetAt"},
+	} {
+		if _, ok := content.Number(x.Body[names[0]]); !ok {
 			continue
 		}
-		n, ok := content.Number(text)
-		if !ok {
-			continue
-		}
-		switch p := at(k); role {
-		case "limit":
-			p.limit, p.in["limit"] = n, source
-		case "remaining":
-			p.remaining, p.in["remaining"] = n, source
-		case "used":
-			p.used, p.in["used"] = n, source
+		for i, name := range names {
+			tell(kind{"points", 0}, []string{"limit", "remaining", "reset"}[i], "body", name, x.Body[name])
 		}
 	}
-	all = append(all, pointsOfBody(x)...)
 	for i := range all {
 		p := &all[i]
 		if p.remaining < 0 && p.used >= 0 && p.limit >= 0 {
@@ -145,28 +159,6 @@ func pointsOf(x *record.Exchange) (all []point) {
 		}
 	}
 	return slices.DeleteFunc(all, func(p point) bool { return p.limit < 0 && p.remaining < 0 && p.used < 0 })
-}
-
-// pointsOfBody reads what the body of an answer of GraphQL says.
-func pointsOfBody(x *record.Exchange) (all []point) {
-	read := func(k kind, limit, remaining, reset string) {
-		n, ok := content.Number(x.Body[limit])
-		if !ok {
-			return
-		}
-		p := point{kind: k, limit: n, remaining: -1, used: -1, in: map[string]string{"limit": "{body: " + limit + "}"}}
-		if n, ok := content.Number(x.Body[remaining]); ok {
-			p.remaining, p.in["remaining"] = n, "{body: "+remaining+"}"
-		}
-		if form, end := instant("", x.Body[reset], x.At); form != "" {
-			p.end, p.in["reset"] = end, "{body: "+reset+", as: "+form+"}"
-		}
-		all = append(all, p)
-	}
-	const status = "extensions.cost.throttleStatus."
-	read(kind{"points", 0}, status+"maximumAvailable", status+"currentlyAvailable", "")
-	read(kind{"points", 0}, "data.rateLimit.limit", "data.rateLimit.remaining", "data.rateLimit.resetAt")
-	return all
 }
 
 // roleOf reads the name of a header: what it tells, of which limit, and in which window.
