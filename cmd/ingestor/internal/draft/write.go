@@ -222,23 +222,10 @@ func again(pools []*pool) string {
 }
 
 func (w *writer) methods(u *upstream, pools []*pool) {
-	costs := map[*route]map[string]line{}
-	for _, r := range u.routes {
-		costs[r] = map[string]line{}
-	}
 	general := pools[0].name
 	for _, p := range pools {
 		if p.name == "requests" {
 			general = p.name
-		}
-	}
-	for _, p := range pools {
-		for _, r := range u.routes {
-			if p.inOne[r] || p.name == general && !p.otherwise(r, pools) || p.name == "at_once" {
-				if c, ok := p.cost(r, u); ok {
-					costs[r][p.name] = c
-				}
-			}
 		}
 	}
 	w.put(2, "methods:", "")
@@ -248,10 +235,7 @@ func (w *writer) methods(u *upstream, pools []*pool) {
 	taken := map[string]bool{}
 	for _, key := range slices.Sorted(maps.Keys(u.routes)) {
 		r := u.routes[key]
-		name := clean(r.name, "")
-		if name == "" {
-			name = r.called()
-		}
+		name := cmp.Or(clean(r.name, ""), r.called())
 		base := name
 		for n := 2; taken[name]; n++ {
 			name = fmt.Sprintf("%s-%d", base, n)
@@ -262,10 +246,15 @@ func (w *writer) methods(u *upstream, pools []*pool) {
 			from += fmt.Sprintf("; %d calls", r.seen)
 		}
 		var charges []string
-		for _, p := range slices.Sorted(maps.Keys(costs[r])) {
-			charges = append(charges, p+": "+costs[r][p].text)
-			if why := costs[r][p].from; why != "" {
-				from += "; " + why
+		for _, p := range pools {
+			if !p.inOne[r] && (p.name != general || p.otherwise(r, pools)) && p.name != "at_once" {
+				continue
+			}
+			if c, ok := p.cost(r, u); ok {
+				charges = append(charges, p.name+": "+c.text)
+				if c.from != "" {
+					from += "; " + c.from
+				}
 			}
 		}
 		if len(charges) == 0 {
