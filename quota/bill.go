@@ -436,9 +436,9 @@ func readBill(text string) (*bill, error) {
 
 // settle corrects a bill to what the units of a call say. If they do not name it, what was
 // reserved stands. Nil releases it.
-func (b *bill) settle(ctx context.Context, l *Ledger, units Units, bounds *costs) error {
+func (b *bill) settle(ctx context.Context, l *Ledger, units Units, bounds *prices) error {
 	t := b.token
-	t.costs = bounds
+	t.bounds = bounds
 	if units == nil {
 		_, err := l.settle(ctx, t, nil)
 		return err
@@ -482,7 +482,7 @@ func (r *Reservation) Bill() (millionths int64, has bool) {
 
 // settleAll settles the pools of a reservation, and then its bill, if it has one. A token that
 // does not settle the pools settles no bill. After an error, both may be repeated.
-func (b *bill) settleAll(ctx context.Context, l *Ledger, units Units, bounds *costs, pools func(Units) (Settlement, error)) (Settlement, error) {
+func (b *bill) settleAll(ctx context.Context, l *Ledger, units Units, bounds *prices, pools func(Units) (Settlement, error)) (Settlement, error) {
 	if n := units[book.Money]; n < 0 || n > window.MaxUnits {
 		return Settlement{}, BadInput("settle: units of %s must be 0 to %d, not %d", book.Money, window.MaxUnits, n)
 	}

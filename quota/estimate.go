@@ -80,10 +80,9 @@ func (p *prices) finish(made *price, account accountKey) error {
 	made.dearest = make([]int64, len(made.charges))
 	for i := range made.charges {
 		c := &made.charges[i]
-		if _, learned := p.learned[[2]string{c.Pool.Upstream, c.Pool.Name}]; learned {
-			made.learns = true
-		}
-		made.dearest[i] = p.dearest[[2]string{c.Pool.Upstream, c.Pool.Name}]
+		of := p.of(c.Pool.Upstream, c.Pool.Name)
+		made.learns = made.learns || of.learned != nil
+		made.dearest[i] = of.dearest
 		if made.depends[c.Pool.Name] != nil && (made.keyed == nil || made.keyed[i] == nil) {
 			c.Units = min(c.Units, most(c))
 		}

@@ -224,14 +224,14 @@ func (h *heard) later(w *heardWindow, write func()) {
 
 // note counts what a reservation says about the windows that were heard about, or that
 // answers will report about.
-func (h *heard) note(v *Verdict, charges []Charge, reported map[[2]string]bool, now time.Time) {
+func (h *heard) note(v *Verdict, charges []Charge, p *prices, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range charges {
 		c := &charges[i]
 		for j := range c.Windows {
 			w := h.windows[heardKey{c.Pool, c.Windows[j].Layout}]
-			if w == nil && reported[[2]string{c.Pool.Upstream, c.Pool.Name}] {
+			if w == nil && p.of(c.Pool.Upstream, c.Pool.Name).reported {
 				w = h.add(heardKey{c.Pool, c.Windows[j].Layout}, c.Windows[j].Spec.Length(), now)
 			}
 			if w == nil {

@@ -112,9 +112,7 @@ func (a Admin) SetLimit(ctx context.Context, k KeyLimit) (KeyLimit, error) {
 			return k, noLimitSet(&k)
 		}
 	}
-	if pools := l.current().poolsOfLimits(k.Family); pools != nil {
-		err = l.dropLimit(ctx, keeper, k, pools.families[1:]...)
-	}
+	err = l.dropLimit(ctx, keeper, k, l.current().limitFamilies(k.Family)[1:]...)
 	set := k
 	if err == nil {
 		set, err = keeper.SetLimit(ctx, k)
@@ -142,13 +140,13 @@ func (a Admin) checkLimit(k KeyLimit, known bool) (KeyLimit, error) {
 	if l.current() == nil {
 		return k, errNotMade
 	}
-	f, pools := l.current().families[k.Family], l.current().poolsOfLimits(k.Family)
+	f, upstream := l.current().families[k.Family], l.current().upstreamOfLimits(k.Family)
 	switch {
-	case pools != nil: // the limit of a pool: see sharedPools
-		if err := l.current().checkLimit(pools, &k); err != nil {
+	case upstream != "": // the limit of a pool: see sharedLimits
+		if err := l.current().checkLimit(upstream, &k); err != nil {
 			return k, err
 		}
-		k.Family = pools.families[0]
+		k.Family = LimitsOfUpstream + upstream
 	case f == nil && known:
 		return k, BadInput("there is no family %.40q; the price book has %s; for the limit of a pool, write its upstream in place of the family: %s", k.Family, names(l.current().families), names(l.current().shared))
 	}

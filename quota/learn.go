@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/pace"
 	"github.com/headroom-quota/headroom/quota/window"
 )
@@ -55,23 +54,10 @@ const (
 	mostSwaps = 1000
 )
 
-// boundsOf returns the bounds of the pools of a price book whose limits are learned.
-func boundsOf(b *book.Book) map[[2]string]pace.Bounds {
-	all := make(map[[2]string]pace.Bounds)
-	for _, u := range b.Upstreams {
-		for _, p := range u.Pools {
-			if p.Learned != nil {
-				all[[2]string{u.Name, p.Name}] = pace.Bounds{From: float64(p.Learned.From), To: float64(p.Learned.To), Obey: p.Learned.Obey}
-			}
-		}
-	}
-	return all
-}
-
 // learner returns what is known of a pool; nil if its limit is not learned.
 func (l *Ledger) learner(pool Pool) *learner {
-	bounds, learns := l.prices.Load().learned[[2]string{pool.Upstream, pool.Name}]
-	if !learns {
+	bounds := l.prices.Load().of(pool.Upstream, pool.Name).learned
+	if bounds == nil {
 		return nil
 	}
 	l.learning.mu.Lock()
@@ -88,23 +74,20 @@ func (l *Ledger) learner(pool Pool) *learner {
 	lr := l.learning.of[of][i]
 	lr.mu.Lock()
 	defer lr.mu.Unlock()
-	lr.bounds = bounds // of the current price book
+	lr.bounds = *bounds // of the current price book
 	return lr
 }
 
 // learners returns the pools of an account whose limits are learned, and of which something is known.
 func (l *Ledger) learners(upstream, account string) []*learner {
-	learned := l.prices.Load().learned
-	if len(learned) == 0 {
+	p := l.prices.Load()
+	if !p.learns {
 		return nil
 	}
 	l.learning.mu.Lock()
 	defer l.learning.mu.Unlock()
-	of := l.learning.of[accountKey{upstream: upstream, account: account}]
-	if !slices.ContainsFunc(of, func(lr *learner) bool { _, learns := learned[[2]string{upstream, lr.pool.Name}]; return !learns }) {
-		return of
-	}
-	return slices.DeleteFunc(slices.Clone(of), func(lr *learner) bool { _, learns := learned[[2]string{upstream, lr.pool.Name}]; return !learns })
+	all := slices.Clone(l.learning.of[accountKey{upstream: upstream, account: account}])
+	return slices.DeleteFunc(all, func(lr *learner) bool { return p.of(upstream, lr.pool.Name).learned == nil })
 }
 
 // pace lets a call pass those of its pools whose limits are learned. It returns the verdict of the first one
@@ -284,15 +267,12 @@ func (r *Reservation) Unanswered() {
 
 // lookLearned returns what was learned of the limit of a pool; nil if its limit is not learned.
 func (l *Ledger) lookLearned(ctx context.Context, p *prices, pool Pool) (*Learned, error) {
-	bounds, learns := p.learned[[2]string{pool.Upstream, pool.Name}]
-	if !learns {
-		return nil, nil
-	}
+	bounds := p.of(pool.Upstream, pool.Name).learned
 	keeper, can := l.store.(NoteKeeper)
-	if !can {
+	if bounds == nil || !can {
 		return nil, nil
 	}
-	lr := &learner{pool: pool, bounds: bounds}
+	lr := &learner{pool: pool, bounds: *bounds}
 	n, _, err := keeper.SwapNote(ctx, lr.name(), -1, "")
 	if err != nil {
 		return nil, err

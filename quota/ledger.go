@@ -152,8 +152,10 @@ func (l *Ledger) SetBook(book *Book) error {
 }
 
 func (l *Ledger) setPrices(p *prices) {
-	if len(p.reported) > 0 {
-		l.heard.on.Store(true)
+	for _, f := range p.facts {
+		if f.reported {
+			l.heard.on.Store(true)
+		}
 	}
 	l.prices.Store(p)
 }
@@ -242,18 +244,14 @@ func (l *Ledger) Release(ctx context.Context, t Token) (Settlement, error) {
 // settleAll is settle for all that a token stands for: the pools, and the bill in money.
 func (l *Ledger) settleAll(ctx context.Context, t Token, units Units) (Settlement, error) {
 	var b *bill
-	var bounds *costs
 	if t.bill != "" && l.current() != nil {
 		var err error
 		if b, err = readBill(t.bill); err != nil {
 			return Settlement{}, err
 		}
-		if t.costs != nil {
-			bounds = l.current().costs[book.Budgets]
-		}
 	}
 	t.bill = ""
-	return b.settleAll(ctx, l, units, bounds, func(units Units) (Settlement, error) {
+	return b.settleAll(ctx, l, units, t.bounds, func(units Units) (Settlement, error) {
 		return l.settle(ctx, t, units.atLeast(readUnits(t.least)))
 	})
 }

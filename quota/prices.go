@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -24,15 +25,61 @@ type prices struct {
 	families map[string]*keyed
 	places   *places
 	spans    map[string]time.Duration // by upstream with accounts: any, for how long units count at most
-	// requested has the pools, by upstream and name, whose upstream counts what was
-	// requested.
-	requested map[[2]string]bool
-	reported  map[[2]string]bool        // the pools that answers report about
-	costs     map[string]*costs         // by upstream
-	learned   map[[2]string]pace.Bounds // of the pools, by upstream and name, whose limits are learned
-	dearest   map[[2]string]int64       // of the pools, by upstream and name, what their dearest method takes
-	// shared has the pools, by upstream, whose reported limits all processes share.
-	shared map[string]*sharedPools
+	facts    map[[2]string]*facts     // of the pools, by upstream and name
+	learns   bool                     // there are pools whose limits are learned
+	shared   map[string]sharedLimits  // of upstreams with pools whose reported limits all processes share
+}
+
+// facts are what a price book says of a pool beside its limits.
+type facts struct {
+	requested, reported bool         // its upstream counts what was requested; answers report about it
+	shared              bool         // all processes share the limit that is reported about it
+	learned             *pace.Bounds // nil: its limit is not learned
+	dearest             int64        // what its dearest method takes
+	highest             int64        // the highest price of a method
+	factor              int64        // settle_factor
+}
+
+// noFacts are those of a pool that the price book does not have.
+var noFacts = &facts{factor: book.SettleFactor}
+
+// of returns the facts of a pool.
+func (p *prices) of(upstream, pool string) *facts {
+	return cmp.Or(p.facts[[2]string{upstream, pool}], noFacts)
+}
+
+// note notes the facts of the pools of an upstream.
+func (p *prices) note(u *book.Upstream) {
+	for _, pool := range u.Pools {
+		f := &facts{factor: pool.SettleFactor}
+		f.shared = u.Name == book.Budgets || pool.LearnLimit && pool.Metric != "" || reportsLimit(u, pool.Name)
+		if l := pool.Learned; l != nil {
+			f.learned, p.learns = &pace.Bounds{From: float64(l.From), To: float64(l.To), Obey: l.Obey}, true
+		}
+		if f.shared {
+			p.shared[u.Name] = p.limitsOf(u.Name)
+		}
+		p.facts[[2]string{u.Name, pool.Name}] = f
+	}
+	of := func(pool string) *facts { return p.facts[[2]string{u.Name, pool}] }
+	for _, from := range u.Feedback {
+		for _, pool := range from.Pool.Pools(u) {
+			f := of(pool)
+			f.reported, f.requested = true, f.requested || from.Requested
+		}
+	}
+	for _, methods := range [...]map[string]*book.Method{u.Methods, u.Default} {
+		for _, m := range methods {
+			for pool, units := range m.Charges {
+				f := of(pool)
+				f.highest = max(f.highest, m.Highest(pool))
+				if m.Prices[pool] != nil {
+					units = varies
+				}
+				f.dearest = max(f.dearest, units)
+			}
+		}
+	}
 }
 
 type priceKey struct{ upstream, account, class, method string }
@@ -62,28 +109,14 @@ func newPrices(b *Book, places *places) *prices {
 		families: make(map[string]*keyed),
 		places:   places,
 		spans:    make(map[string]time.Duration),
-
-		requested: make(map[[2]string]bool),
-		reported:  make(map[[2]string]bool),
-		shared:    make(map[string]*sharedPools),
-		costs:     make(map[string]*costs),
-		learned:   boundsOf(b),
-		dearest:   dearestOf(b),
+		facts:    make(map[[2]string]*facts),
+		shared:   make(map[string]sharedLimits),
 	}
 	for _, u := range b.Upstreams {
 		if u.Name != book.Budgets {
 			p.only = u.Name
 		}
-		for _, f := range u.Feedback {
-			for _, pool := range f.Pool.Pools(u) {
-				p.reported[[2]string{u.Name, pool}] = true
-				if f.Requested {
-					p.requested[[2]string{u.Name, pool}] = true
-				}
-			}
-		}
-		p.share(u)
-		p.costs[u.Name] = costsOf(u)
+		p.note(u)
 		accounts := u.Accounts
 		if u.AnyAccount {
 			accounts = append(slices.Clone(accounts), book.OtherAccounts) // the pattern of all others

@@ -121,12 +121,9 @@ func (r *Reservation) receipt() Token {
 // least returns the units of pools whose upstream counts what was requested: settling
 // gives none of them back.
 func (r *Reservation) least() (units Units) {
-	requested := r.ledger.current().requested
-	if len(requested) == 0 {
-		return nil
-	}
+	prices := r.ledger.current()
 	for _, c := range withoutSlots(r.price.charges) {
-		if requested[[2]string{c.Pool.Upstream, c.Pool.Name}] {
+		if prices.of(c.Pool.Upstream, c.Pool.Name).requested {
 			if units == nil {
 				units = make(Units)
 			}

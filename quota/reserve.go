@@ -172,7 +172,7 @@ func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, price 
 		l.shut.learn(v, charges, id, mark)
 	}
 	if heard {
-		l.heard.note(v, charges, l.current().reported, l.now())
+		l.heard.note(v, charges, l.current(), l.now())
 	}
 	if turn != nil {
 		l.hadTurn(turn, v, charges)

@@ -25,11 +25,8 @@ import (
 // until they change, unless a family of the price book has that name.
 const LimitsOfUpstream = "upstream:"
 
-// sharedPools are the pools of an upstream whose reported limits all processes share.
-type sharedPools struct {
-	families []string // that have their limits; the first is where they are kept now
-	pools    map[string]bool
-}
+// sharedLimits are the families that have the limits of an upstream's pools. The first is where they are kept now.
+type sharedLimits []string
 
 // ByUpstream is who has set a limit that an upstream has reported.
 const ByUpstream = "the upstream"
@@ -138,17 +135,17 @@ func earliest(a, b time.Time) time.Time {
 // place returns where the limit of a window of a pool stands among those of keys, now and in
 // earlier versions. A window that is shorter than the longest has its length in the key, unless it
 // is of a budget, all of whose windows have one limit. Earlier versions kept no such limit, and none of a key.
-func (s *sharedPools) place(p Pool, windows []book.Window, index int) (key string, families []string) {
+func (s sharedLimits) place(p Pool, windows []book.Window, index int) (key string, families []string) {
 	key = p.Name
 	if p.Account != DefaultAccount {
 		key += "@" + p.Account
 	}
-	families = s.families
+	families = s
 	if p.Key != "" {
 		key, families = key+":"+p.Key, families[:1]
 	}
 	w, longest := &windows[index], &windows[observedWindow(windows, 0)]
-	if (w.Length() != longest.Length() || w.Quota != longest.Quota) && s.families[0] != LimitsOfUpstream+book.Budgets {
+	if (w.Length() != longest.Length() || w.Quota != longest.Quota) && s[0] != LimitsOfUpstream+book.Budgets {
 		key, families = key+" "+w.Length().String(), families[:1]
 	}
 	return key, families
@@ -169,14 +166,13 @@ func splitPlace(key string) (p Pool, length string) {
 }
 
 // checkLimit checks a limit that is set in the place of a pool's.
-func (p *prices) checkLimit(s *sharedPools, k *KeyLimit) error {
-	upstream := strings.TrimPrefix(s.families[0], LimitsOfUpstream)
+func (p *prices) checkLimit(upstream string, k *KeyLimit) error {
 	of, length := splitPlace(k.Key)
 	name := of.Name
 	if pools := p.book.Upstreams[upstream].Pools; pools[name] == nil {
 		return BadInput("upstream %s has no pool %.40q; it has %s", upstream, name, strings.Join(slices.Sorted(maps.Keys(pools)), ", "))
 	}
-	if !s.pools[name] {
+	if !p.of(upstream, name).shared {
 		return BadInput("upstream %s: the limit of the pool %.40q is that of the price book; a pool whose answers report a limit, or with limit: learn and a metric, takes another one", upstream, name)
 	}
 	if pool := p.book.Upstreams[upstream].Pools[name]; upstream == book.Budgets && pool.By != nil && of.Key == "" {
@@ -192,19 +188,12 @@ func (p *prices) checkLimit(s *sharedPools, k *KeyLimit) error {
 	return nil
 }
 
-// share notes the pools of an upstream whose limits all processes share: those that answers report,
-// and budgets, whose limits only people set.
-func (p *prices) share(u *book.Upstream) {
-	s := &sharedPools{[]string{LimitsOfUpstream + u.Name}, make(map[string]bool)}
-	for _, pool := range u.Pools {
-		if u.Name == book.Budgets || pool.LearnLimit && pool.Metric != "" || reportsLimit(u, pool.Name) {
-			s.pools[pool.Name] = true
-			p.shared[u.Name] = s
-		}
+// limitsOf returns the families that have the limits of an upstream's pools.
+func (p *prices) limitsOf(upstream string) sharedLimits {
+	if p.book.Families[upstream] != nil {
+		return sharedLimits{LimitsOfUpstream + upstream}
 	}
-	if p.book.Families[u.Name] == nil {
-		s.families = append(s.families, u.Name)
-	}
+	return sharedLimits{LimitsOfUpstream + upstream, upstream}
 }
 
 // reportsLimit reports whether answers of an upstream report the limit of a pool.
@@ -218,24 +207,22 @@ func reportsLimit(u *book.Upstream, pool string) bool {
 }
 
 // shares reports whether all processes share the limit that is reported about a pool.
-func (p *prices) shares(pool Pool) bool {
-	s := p.shared[pool.Upstream]
-	return s != nil && s.pools[pool.Name]
-}
+func (p *prices) shares(pool Pool) bool { return p.of(pool.Upstream, pool.Name).shared }
 
-// poolsOfLimits returns the pools whose limits a person means by a family: the upstream has its
-// name, or its limits are kept under it. It is nil if the price book has such a family.
-func (p *prices) poolsOfLimits(family string) *sharedPools {
-	if p.families[family] != nil {
-		return nil
+// upstreamOfLimits returns the upstream whose limits a person means by a family: it has its
+// name, or its limits are kept under it. It is "" if the price book has such a family.
+func (p *prices) upstreamOfLimits(family string) string {
+	upstream := strings.TrimPrefix(family, LimitsOfUpstream)
+	if p.families[family] != nil || p.shared[upstream] == nil {
+		return ""
 	}
-	return p.shared[strings.TrimPrefix(family, LimitsOfUpstream)]
+	return upstream
 }
 
 // limitFamilies returns the names under which the limits of a family are kept.
 func (p *prices) limitFamilies(family string) []string {
-	if s := p.poolsOfLimits(family); s != nil {
-		return s.families
+	if upstream := p.upstreamOfLimits(family); upstream != "" {
+		return p.shared[upstream]
 	}
 	return []string{family}
 }
@@ -270,7 +257,7 @@ func (l *Ledger) adoptLimits(ctx context.Context, p *prices, charges []Charge, c
 			}
 		}
 	}
-	if l.heard.adopted.Load() == 0 && (keeper == nil || !l.limits.any(p.shared[upstream].families...)) {
+	if l.heard.adopted.Load() == 0 && (keeper == nil || !l.limits.any(p.shared[upstream]...)) {
 		return charges, nil, unknown
 	}
 	now, all := l.now(), charges
@@ -317,7 +304,7 @@ func (l *Ledger) keeperOf(p *prices, upstream string) LimitKeeper {
 }
 
 // freshLimits makes sure that the limits of a pool are known.
-func (l *Ledger) freshLimits(ctx context.Context, keeper LimitKeeper, s *sharedPools, pool Pool, windows []book.Window) (unknown error) {
+func (l *Ledger) freshLimits(ctx context.Context, keeper LimitKeeper, s sharedLimits, pool Pool, windows []book.Window) (unknown error) {
 	asked := ""
 	for j := range windows {
 		if key, families := s.place(pool, windows, j); key != asked {

@@ -132,10 +132,10 @@ type Token struct {
 	ID       string // the caller's
 	Nonce    Nonce
 
-	least string // units that settling does not give back; see Reservation.Token
-	end   string // the pools that AtEnd knows
-	bill  string // in money; see bill.text
-	costs *costs // of one that a caller over HTTP settles; see CheckCost
+	least  string  // units that settling does not give back; see Reservation.Token
+	end    string  // the pools that AtEnd knows
+	bill   string  // in money; see bill.text
+	bounds *prices // of one that a caller over HTTP settles; see CheckCost
 }
 
 // Settlement is the result of settling.

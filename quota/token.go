@@ -81,7 +81,7 @@ func ParseToken(text string) (Token, error) {
 
 // plain returns the token without what only settling needs.
 func (t Token) plain() Token {
-	t.least, t.end, t.bill, t.costs = "", "", "", nil
+	t.least, t.end, t.bill, t.bounds = "", "", "", nil
 	return t
 }
 

@@ -415,25 +415,6 @@ func (p *price) dearestIn(pool string) (here, elsewhere int64) {
 // varies stands for a price that depends on the call.
 const varies = window.MaxUnits
 
-// dearestOf returns what the dearest method takes of each pool, by upstream and name.
-func dearestOf(b *Book) map[[2]string]int64 {
-	all := make(map[[2]string]int64)
-	for _, u := range b.Upstreams {
-		for _, methods := range [...]map[string]*book.Method{u.Methods, u.Default} {
-			for _, m := range methods {
-				for pool, units := range m.Charges {
-					if m.Prices[pool] != nil {
-						units = varies
-					}
-					of := [2]string{u.Name, pool}
-					all[of] = max(all[of], units)
-				}
-			}
-		}
-	}
-	return all
-}
-
 // Waiting is the first call of a flow that waits for units, in one process.
 type Waiting struct {
 	Flow  string // whose it is: the name of a job or a token, or "process k3d9ab"

@@ -78,7 +78,7 @@ func (v View) Usage(ctx context.Context, upstream, account string) ([]Usage, err
 			}
 			u := usage(s, p.windows(c.Pool), reported)
 			u.Waiting = waitingFor(waiting, c.Pool)
-			if u.lacks(p.dearest[[2]string{key.upstream, c.Pool.Name}]) {
+			if u.lacks(p.of(key.upstream, c.Pool.Name).dearest) {
 				u.SpillsTo = p.book.Upstreams[key.upstream].SpillsTo(c.Pool.Name)
 			}
 			return u
