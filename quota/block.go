@@ -37,13 +37,16 @@ func (l *Ledger) BlockFor(ctx context.Context, pool Pool, d time.Duration, reaso
 // the upstream has named.
 func (l *Ledger) refusedUntil(ctx context.Context, pool Pool, b BlockRequest, named time.Duration) error {
 	c, err := l.current().pool(pool)
+	if err != nil {
+		return err
+	}
 	b.Charges = []Charge{c}
-	if err == nil && !strings.HasPrefix(b.Reason, handMark) && b.Check() == nil { // else block says what is wrong
+	if !strings.HasPrefix(b.Reason, handMark) && b.Check() == nil { // else block says what is wrong
 		if lr := l.learner(c.Pool); lr != nil {
 			return lr.refused(ctx, l, "", named)
 		}
 	}
-	return l.block(ctx, pool, b)
+	return l.block(ctx, c, b)
 }
 
 // These say how long a pool is shut by a refusal that names no time.
@@ -75,7 +78,7 @@ func (l *Ledger) BlockUntilReset(ctx context.Context, pool Pool, reason string) 
 	if grace := start.Add(graceAfterReset); now < grace && grace < until {
 		until = grace
 	}
-	return l.block(ctx, pool, BlockRequest{Until: until.Time(), Reason: reason})
+	return l.block(ctx, c, BlockRequest{Until: until.Time(), Reason: reason})
 }
 
 // resets returns the calendar whose reset ends a block of unknown length.
@@ -97,16 +100,16 @@ func resets(windows []window.Limit) (calendar window.Spec, ok bool) {
 
 // Unblock opens a pool.
 func (a Admin) Unblock(ctx context.Context, pool Pool) error {
-	l := a.ledger
-	return l.block(ctx, pool, BlockRequest{Open: true})
-}
-
-func (l *Ledger) block(ctx context.Context, pool Pool, b BlockRequest) error {
-	c, err := l.current().pool(pool)
+	c, err := a.ledger.current().pool(pool)
 	if err != nil {
 		return err
 	}
-	pool, b.Charges = c.Pool, []Charge{c}
+	return a.ledger.block(ctx, c, BlockRequest{Open: true})
+}
+
+func (l *Ledger) block(ctx context.Context, c Charge, b BlockRequest) (err error) {
+	pool := c.Pool
+	b.Charges = []Charge{c}
 	if !b.Open {
 		if b.Reason, err = markReason(b.Reason); err != nil {
 			return err
@@ -138,7 +141,7 @@ func (l *Ledger) block(ctx context.Context, pool Pool, b BlockRequest) error {
 	}
 	switch {
 	case b.Open:
-		l.shut.lifted(pool, mark)
+		l.shut.opened(pool, mark, time.Time{})
 		l.tell(ctx, Event{Kind: EventOpened, Pool: pool})
 	case until.After(l.now()): // else it is over already, and shut nothing
 		l.shut.note(pool, until, l.now())
@@ -198,8 +201,8 @@ func (b *blocks) note(pool Pool, until, now time.Time) {
 	b.many.Store(int64(len(b.until)))
 }
 
-// opened forgets the block of a pool that the store shows open before its end, if the block was
-// noted before the mark: noted, before the store was asked. After its end, a call goes first.
+// opened forgets the block of a pool that the store shows open before its end, or that somebody has opened, if the
+// block was noted before the mark: noted, before the store was asked. After its end, a call goes first.
 func (b *blocks) opened(pool Pool, mark uint64, at time.Time) {
 	if b.many.Load() == 0 {
 		return

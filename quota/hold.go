@@ -204,8 +204,14 @@ func (h *Hold) Close(ctx context.Context) error {
 		return &OutageError{Op: "close a hold of " + h.verdict.Pool.String(), Reason: "its units are being taken again", Err: within.Err()}
 	}
 	defer h.end()
-	spent := h.close()
-	if err := h.pay(ctx); err != nil || spent == nil {
+	h.mu.Lock()
+	if h.spent == nil { // before settling: if its reply is lost, the units may be free
+		h.spent = h.gone()
+		clear(h.left)
+	}
+	spent, released := h.spent, h.released
+	h.mu.Unlock()
+	if err := h.pay(ctx); err != nil || released {
 		return err
 	}
 	if _, err := h.r.settle(ctx, unitsOf(h.r.price.charges, spent)); err != nil {
@@ -215,20 +221,6 @@ func (h *Hold) Close(ctx context.Context) error {
 	defer h.mu.Unlock()
 	h.released = true
 	return nil
-}
-
-// close returns the units that Close settles to; nil if that is done.
-func (h *Hold) close() []int64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.spent == nil { // before settling: if its reply is lost, the units may be free
-		h.spent = h.gone()
-		clear(h.left)
-	}
-	if h.released {
-		return nil
-	}
-	return h.spent
 }
 
 // gone returns the units drawn since the hold's reservation was made.

@@ -3,7 +3,6 @@ package quota
 import (
 	"context"
 	"errors"
-	"slices"
 )
 
 // owed is a reservation of a hold that must be settled to the units drawn from it,
@@ -85,10 +84,8 @@ func (h *Hold) beginMove() ([]Charge, bool) {
 		if err != nil {
 			return nil, false
 		}
-		c.Units, c.Windows, c.Lease = h.left[i], slices.Clone(c.Windows), Lease{}
-		for j := range c.Windows {
-			c.Windows[j].Limit = c.Windows[j].Spec.MaxLimit()
-		}
+		c.Units, c.Lease = h.left[i], Lease{}
+		c.unlimited()
 		charges[i] = c
 	}
 	h.moving = true

@@ -81,15 +81,6 @@ func (b *blocks) renamed(charges []Charge, from, to string) {
 	}
 }
 
-// lifted forgets the block of a pool that somebody has opened.
-func (b *blocks) lifted(pool Pool, mark uint64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.until[pool].noted <= mark {
-		b.forget(pool)
-	}
-}
-
 // ended ends the probe of an id, and returns the pools in which it went first. If it has passed,
 // the others follow. Otherwise the next one goes first.
 func (b *blocks) ended(upstream, account, id string, passed, settled bool) (pools []Pool) {

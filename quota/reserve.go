@@ -9,7 +9,8 @@ import (
 
 // A reservation passes these parts, in this order. Each is entered only if it has something to do:
 //
-//	Reserve   the owner, the bill in money, the hold that may pay, the price
+//	Reserve   the owner, the bill in money, the hold that may pay
+//	priced    the price, by the limits of its key that are set at run time
 //	reserve   limits in place of the price book's; what an outage or mode observe makes of a failure;
 //	          what a grant begins
 //	ask       the journal, remembered refusals, reports of answers, blocks, turns, learned limits, the store; then each
@@ -39,36 +40,33 @@ func (l *Ledger) Reserve(ctx context.Context, c Call) (*Reservation, error) {
 	if c.turn != nil {
 		c.turn.held = false // whoever refuses it now
 	}
-	if !prices.spends(&c) {
-		return l.reserveUnits(ctx, prices, &c)
-	}
-	b, err := l.bill(ctx, prices, &c)
-	if err != nil {
-		return nil, l.failed(ctx, &c, err)
-	}
-	r, err := l.reserveUnits(ctx, prices, &c)
-	if b == nil {
-		return r, err
-	}
-	return b.join(ctx, l, r, err)
-}
-
-// reserveUnits takes the units of a call in its pools.
-func (l *Ledger) reserveUnits(ctx context.Context, prices *prices, c *Call) (*Reservation, error) {
-	if h := holdOf(ctx); h != nil {
-		if r, err := l.drawn(ctx, h, c); r != nil || err != nil {
-			return r, err
+	var b *bill
+	var r *Reservation
+	var err error
+	if prices.spends(&c) {
+		if b, err = l.bill(ctx, prices, &c); err != nil {
+			return nil, l.failed(ctx, &c, err)
 		}
 	}
-	price, err := l.priced(ctx, prices, c)
+	if h := holdOf(ctx); h != nil {
+		r, err = l.drawn(ctx, h, &c)
+	}
+	if r == nil && err == nil {
+		price, unknown := l.priced(ctx, prices, &c)
+		r, err = l.reserve(ctx, &c, price, unknown)
+	}
+	if b != nil {
+		return b.join(ctx, l, r, err)
+	}
+	return r, err
+}
+
+// reserve takes the units of a call whose price is known, unless there is an error. An outage while it was priced is
+// that of the call.
+func (l *Ledger) reserve(ctx context.Context, c *Call, price *price, err error) (*Reservation, error) {
 	if err != nil && !errors.Is(err, ErrOutage) {
 		return nil, l.failed(ctx, c, err)
 	}
-	return l.reserve(ctx, c, price, err)
-}
-
-// reserve takes the units of a priced call. An outage while it was priced is that of the call.
-func (l *Ledger) reserve(ctx context.Context, c *Call, price *price, err error) (*Reservation, error) {
 	r := &Reservation{ledger: l, price: price}
 	id, fresh := c.ID, c.ID == "" && c.Family == ""
 	if fresh {
@@ -176,8 +174,8 @@ func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, price 
 	}
 	if turn != nil {
 		l.hadTurn(turn, v, charges)
-	} else {
-		l.peek(c, price, v)
+	} else if every := price.peeks(v); every > 0 {
+		l.peek(c, price, v, every)
 	}
 	if l.watch != nil {
 		l.answered(ctx, c, *v, l.clock.Now().Sub(began))

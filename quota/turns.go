@@ -353,22 +353,40 @@ func (t *turns) settled(l *Ledger, of Token, units Units) {
 	})
 }
 
-// peek looks in the background whether others wait, if a pool is nearly used up, or if a dearer call would have to wait
-// for units of it.
-func (l *Ledger) peek(c *Call, p *price, v *Verdict) {
-	t := &l.turns
-	if !t.can() || v.Blocked || v.Impossible {
-		return
+// peeks returns how often to look whether others wait: a pool is nearly used up, or a dearer call would have to wait
+// for units of it. Zero is never.
+func (p *price) peeks(v *Verdict) time.Duration {
+	if !v.Allowed {
+		if v.Blocked || v.Impossible {
+			return 0
+		}
+		return peekEvery
 	}
-	every, here, elsewhere := peekEvery, int64(0), int64(0)
-	if v.Allowed {
-		here, elsewhere = p.dearestIn(v.Pool.Name)
+	here, elsewhere := v.Limit/nearlyUsed, int64(0)
+	for i := range min(len(p.dearest), len(p.charges)) {
+		units := p.dearest[i]
+		if units == varies {
+			units = most(&p.charges[i]) / 2
+		}
+		if p.charges[i].Pool.Name == v.Pool.Name {
+			here = max(here, units)
+		} else {
+			elsewhere = max(elsewhere, units)
+		}
 	}
 	switch {
-	case !v.Allowed, v.Remaining < max(v.Limit/nearlyUsed, here):
+	case v.Remaining < here:
+		return peekEvery
 	case v.Remaining < elsewhere: // the verdict does not say what the other pools have left, but it is no less
-		every = peekRarely
-	default:
+		return peekRarely
+	}
+	return 0
+}
+
+// peek looks in the background whether others wait.
+func (l *Ledger) peek(c *Call, p *price, v *Verdict, every time.Duration) {
+	t := &l.turns
+	if !t.can() {
 		return
 	}
 	of, now := accountKey{upstream: v.Pool.Upstream, account: v.Pool.Account}, SystemClock{}.Now()
@@ -394,22 +412,6 @@ func (l *Ledger) peek(c *Call, p *price, v *Verdict) {
 			l.openLine(of)
 		}
 	}()
-}
-
-// dearestIn returns what the dearest call takes of a pool, and of the others that this one charges, too.
-func (p *price) dearestIn(pool string) (here, elsewhere int64) {
-	for i := range min(len(p.dearest), len(p.charges)) {
-		units := p.dearest[i]
-		if units == varies {
-			units = most(&p.charges[i]) / 2
-		}
-		if p.charges[i].Pool.Name == pool {
-			here = units
-		} else {
-			elsewhere = max(elsewhere, units)
-		}
-	}
-	return here, elsewhere
 }
 
 // varies stands for a price that depends on the call.
