@@ -57,8 +57,13 @@ func (v View) Compare(ctx context.Context, u UpstreamCount) (Comparison, error) 
 // ended, because the upstream may count them later.
 func (a Admin) Reconcile(ctx context.Context, u UpstreamCount, down bool) (int64, error) {
 	l := a.ledger
-	if err := l.replayAll(ctx); err != nil {
-		return 0, err
+	if l.current() != nil && l.journal != nil {
+		// What was admitted in an outage, also by other processes that share the journal, is counted by the upstream, and
+		// nobody else spent it.
+		l.pending.Store(true)
+		if err := l.replayMost(ctx); err != nil {
+			return 0, err
+		}
 	}
 	charge, c, err := l.compare(ctx, &u, -upMargin)
 	if err != nil {
@@ -97,16 +102,6 @@ func (a Admin) Reconcile(ctx context.Context, u UpstreamCount, down bool) (int64
 		l.tell(ctx, Event{Kind: EventAdjusted, Pool: pool, Units: recorded, Reason: r.Labels.Reason})
 	}
 	return recorded, nil
-}
-
-// replayAll charges what was admitted in an outage, also by other processes that share the
-// journal: the upstream has counted it, and nobody else spent it.
-func (l *Ledger) replayAll(ctx context.Context) error {
-	if l.current() == nil || l.journal == nil {
-		return nil
-	}
-	l.pending.Store(true)
-	return l.replayMost(ctx)
 }
 
 // compare also returns the charge of the pool, whose Window is the calendar of the count.

@@ -3,7 +3,6 @@ package quota
 import (
 	"context"
 	"log/slog"
-	"time"
 
 	"github.com/headroom-quota/headroom/internal/stretch"
 )
@@ -75,7 +74,7 @@ func (o *logObserver) Observe(ctx context.Context, e Event) {
 		}
 	}
 	attrs := e.attrs()
-	attrs.number("refused_before", before)
+	add(&attrs, "refused_before", before)
 	o.log.LogAttrs(ctx, saying.level, saying.text, attrs...)
 }
 
@@ -88,31 +87,31 @@ func (e Event) LogValue() slog.Value {
 // attrs returns what an event says, for a log.
 func (e *Event) attrs() (a attrs) {
 	if e.Pool != (Pool{}) {
-		a.text("pool", e.Pool.String())
+		add(&a, "pool", e.Pool.String())
 	}
-	a.text("host", e.Host)
-	a.text("method", e.Call.Method)
-	a.text("job", e.Call.Job)
-	a.text("region", e.Call.Region)
-	a.text("class", e.Call.Class)
-	a.text("id", e.Verdict.ID)
-	a.text("id", e.Token.ID)
-	a.number("units", e.Verdict.Units)
-	a.number("units", e.Units)
+	add(&a, "host", e.Host)
+	add(&a, "method", e.Call.Method)
+	add(&a, "job", e.Call.Job)
+	add(&a, "region", e.Call.Region)
+	add(&a, "class", e.Call.Class)
+	add(&a, "id", e.Verdict.ID)
+	add(&a, "id", e.Token.ID)
+	add(&a, "units", e.Verdict.Units)
+	add(&a, "units", e.Units)
 	if v := &e.Verdict; v.Window != "" {
 		a = append(a, slog.String("window", v.Window), slog.Int64("used", v.Used), slog.Int64("limit", v.Limit))
 	}
-	a.number("back", e.Settlement.Back)
-	a.number("left", e.Settlement.Left)
-	a.number("charged", e.Settlement.Charged)
-	a.time("retry_at", e.Verdict.RetryAt)
-	a.time("until", e.Until)
-	a.text("blocked_by", string(e.Verdict.BlockedBy))
-	a.text("blocked_by", string(e.BlockedBy))
-	a.text("reason", e.Verdict.Reason)
-	a.text("reason", e.Reason)
+	add(&a, "back", e.Settlement.Back)
+	add(&a, "left", e.Settlement.Left)
+	add(&a, "charged", e.Settlement.Charged)
+	add(&a, "retry_at", e.Verdict.RetryAt)
+	add(&a, "until", e.Until)
+	add(&a, "blocked_by", string(e.Verdict.BlockedBy))
+	add(&a, "blocked_by", string(e.BlockedBy))
+	add(&a, "reason", e.Verdict.Reason)
+	add(&a, "reason", e.Reason)
 	if e.Err != nil {
-		a.text("err", e.Err.Error())
+		add(&a, "err", e.Err.Error())
 	}
 	return a
 }
@@ -120,20 +119,8 @@ func (e *Event) attrs() (a attrs) {
 // attrs leaves out what an event does not have.
 type attrs []slog.Attr
 
-func (a *attrs) text(key, value string) {
-	if value != "" {
-		*a = append(*a, slog.String(key, value))
-	}
-}
-
-func (a *attrs) number(key string, value int64) {
-	if value != 0 {
-		*a = append(*a, slog.Int64(key, value))
-	}
-}
-
-func (a *attrs) time(key string, value time.Time) {
-	if !value.IsZero() {
-		*a = append(*a, slog.Time(key, value))
+func add[V comparable](a *attrs, key string, value V) {
+	if value != *new(V) {
+		*a = append(*a, slog.Any(key, value))
 	}
 }

@@ -11,14 +11,14 @@ import (
 // It escapes the characters that separate names, as a URL does.
 // [ParsePool] reads it back.
 func (p Pool) String() string {
-	account := upstreamText.escape(p.Upstream)
+	account := escape(p.Upstream, ":/@%")
 	if p.Account != DefaultAccount && p.Account != "" {
-		account += "@" + accountText.escape(p.Account)
+		account += "@" + escape(p.Account, ":/%")
 	}
 	if p.Name == "" {
 		return account + ":" + p.Key
 	}
-	name := account + "/" + nameText.escape(p.Name)
+	name := account + "/" + escape(p.Name, ":/%")
 	if p.Key != "" {
 		name += ":" + p.Key
 	}
@@ -59,38 +59,23 @@ func badPool(text string) error {
 	return BadInput("pool %q is not written upstream/pool, upstream@account/pool or upstream/pool:key", text)
 }
 
-// part escapes one name in the text of a pool. It escapes separators, and a % that would
-// otherwise begin an escape.
-type part struct {
-	marks    string
-	replacer *strings.Replacer
-}
-
-var (
-	upstreamText = newPart(":/@")
-	accountText  = newPart(":/")
-	nameText     = newPart(":/")
-)
-
 // escapes are all that can be read back, each before what it stands for.
 var escapes = []string{"%25", "%", "%2F", "/", "%3A", ":", "%40", "@"}
 
-func newPart(marks string) part {
+// escape escapes those characters of a name that are among the marks, and each % that would otherwise begin an escape.
+// The marks end with a %.
+func escape(name, marks string) string {
+	if !strings.ContainsAny(name, marks) {
+		return name
+	}
 	var pairs []string
 	for i := 0; i < len(escapes); i += 2 {
 		pairs = append(pairs, escapes[i], "%25"+escapes[i][1:])
-		if strings.Contains(marks, escapes[i+1]) {
+		if escapes[i+1] != "%" && strings.Contains(marks, escapes[i+1]) {
 			pairs = append(pairs, escapes[i+1], escapes[i])
 		}
 	}
-	return part{marks + "%", strings.NewReplacer(pairs...)}
-}
-
-func (p part) escape(name string) string {
-	if !strings.ContainsAny(name, p.marks) {
-		return name
-	}
-	return p.replacer.Replace(name)
+	return strings.NewReplacer(pairs...).Replace(name)
 }
 
 var unescaper = strings.NewReplacer(escapes...)

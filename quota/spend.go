@@ -42,6 +42,16 @@ const (
 	ByAccount Dimension = "account"
 )
 
+// spendLabels are the labels by which spend can be summed.
+var spendLabels = map[Dimension]func(*Spent) *string{
+	ByMethod: func(s *Spent) *string { return &s.Labels.Method },
+	ByModel:  func(s *Spent) *string { return &s.Model },
+	ByKey:    func(s *Spent) *string { return &s.Key },
+	ByJob:    func(s *Spent) *string { return &s.Labels.Job },
+	ByRegion: func(s *Spent) *string { return &s.Labels.Region },
+	ByClass:  func(s *Spent) *string { return &s.Labels.Class },
+}
+
 // sumSpent sums spend over every dimension that is not in by. Without by it changes
 // nothing. Units of different pools are never added up. Units of [Others] have that name in
 // each label, because they have no other one.
@@ -51,10 +61,8 @@ func sumSpent(all []Spent, by ...Dimension) ([]Spent, error) {
 	}
 	keep := make(map[Dimension]bool, len(by))
 	for _, d := range by {
-		switch d {
-		case ByPool, ByDay, ByHour, ByMethod, ByModel, ByKey, ByJob, ByRegion, ByClass, ByAccount:
-			keep[d] = true
-		default:
+		keep[d] = true
+		if spendLabels[d] == nil && d != ByPool && d != ByDay && d != ByHour && d != ByAccount {
 			return nil, BadInput("spend has no dimension %q; it has pool, day, hour, method, model, key, job, region, class, account", string(d))
 		}
 	}
@@ -70,22 +78,11 @@ func sumSpent(all []Spent, by ...Dimension) ([]Spent, error) {
 		if keep[ByHour] {
 			key.Day, key.Hour = s.Day, s.Hour
 		}
-		for _, l := range []struct {
-			by       Dimension
-			from, to *string
-		}{
-			{ByMethod, &s.Labels.Method, &key.Labels.Method},
-			{ByModel, &s.Model, &key.Model},
-			{ByKey, &s.Key, &key.Key},
-			{ByJob, &s.Labels.Job, &key.Labels.Job},
-			{ByRegion, &s.Labels.Region, &key.Labels.Region},
-			{ByClass, &s.Labels.Class, &key.Labels.Class},
-		} {
-			if keep[l.by] {
-				*l.to = *l.from
-			}
-			if keep[l.by] && s.Labels.Method == Others {
-				*l.to = Others
+		for by, label := range spendLabels {
+			if keep[by] && s.Labels.Method == Others {
+				*label(&key) = Others
+			} else if keep[by] {
+				*label(&key) = *label(&s)
 			}
 		}
 		if s.Labels.Reason != "" && keep[ByMethod] {
@@ -93,7 +90,7 @@ func sumSpent(all []Spent, by ...Dimension) ([]Spent, error) {
 		}
 		sum := sums[key]
 		if sum == nil {
-			sum = &Spent{Pool: key.Pool, Day: key.Day, Hour: key.Hour, Labels: key.Labels, Model: key.Model, Key: key.Key}
+			sum = new(key)
 			sums[key] = sum
 		}
 		sum.Units = min(sum.Units+s.Units, window.MaxUnits)
