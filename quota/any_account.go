@@ -109,14 +109,6 @@ func (p *prices) listed(key accountKey) accountKey {
 	return key
 }
 
-// windowsFor returns the limits of an account, listed or not.
-func (p *prices) windowsFor(pool *book.Pool, upstream, account string) []book.Window {
-	if p.isOther(p.book.Upstreams[upstream], account) {
-		account = book.OtherAccounts
-	}
-	return pool.WindowsFor(account)
-}
-
 // place returns the account whose page an account uses that the book does not list.
 func (p *prices) place(u *book.Upstream, account string) (string, error) {
 	if account == "" || !printable(account, maxName) {

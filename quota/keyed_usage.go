@@ -18,15 +18,15 @@ type KeyLister interface {
 // those of the price book.
 const shownKeys = 10
 
-// keyCharges returns the charges of the keys of a pool to look at, and how many keys there
-// are.
-func (l *Ledger) keyCharges(ctx context.Context, k *keyed) ([]Charge, int, error) {
+// keyUsage returns the usage of the keys of a pool, the fullest first. If no key was
+// charged yet, it returns the limits of one.
+func (l *Ledger) keyUsage(ctx context.Context, p *prices, k *keyed, look func(Charge, PageState, []adopted) Usage) ([]Usage, error) {
 	var keys []string
-	var all int
+	var many int
 	if store, can := l.store.(KeyLister); can {
 		var err error
-		if keys, all, err = store.Keys(ctx, k.any.Pool, shownKeys); err != nil {
-			return nil, 0, err
+		if keys, many, err = store.Keys(ctx, k.any.Pool, shownKeys); err != nil {
+			return nil, err
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(k.own)) {
@@ -38,16 +38,6 @@ func (l *Ledger) keyCharges(ctx context.Context, k *keyed) ([]Charge, int, error
 	for i, key := range keys {
 		charges[i] = k.charge(key)
 	}
-	return charges, max(all, len(keys)), nil
-}
-
-// keyUsage returns the usage of the keys of a pool, the fullest first. If no key was
-// charged yet, it returns the limits of one.
-func (l *Ledger) keyUsage(ctx context.Context, p *prices, k *keyed, look func(Charge, PageState, []adopted) Usage) ([]Usage, error) {
-	charges, many, err := l.keyCharges(ctx, k)
-	if err != nil {
-		return nil, err
-	}
 	charges, reported, _ := l.adoptLimits(ctx, p, charges, "", noProbes)
 	charges, states, lost, err := l.look(ctx, charges)
 	if err != nil {
@@ -57,7 +47,7 @@ func (l *Ledger) keyUsage(ctx context.Context, p *prices, k *keyed, look func(Ch
 	for i, s := range states {
 		if s.Known && s.Pool.Key != "" {
 			u := look(charges[i], s, reported)
-			u.Keys = many
+			u.Keys = max(many, len(keys))
 			all = append(all, u)
 		}
 	}

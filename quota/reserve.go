@@ -135,7 +135,12 @@ func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, price 
 	if turn == nil && l.turns.warm.Load() > 0 {
 		turn = l.turnOf(c, price)
 	}
-	before, anew, err := l.passes(ctx, c, id, price, turn)
+	var before *Verdict
+	var anew bool
+	var err error
+	if turn != nil || price.learns || l.shut.many.Load() > 0 {
+		before, anew, err = l.passes(ctx, c, id, price, turn)
+	}
 	switch {
 	case err != nil:
 		return err
@@ -186,10 +191,8 @@ func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, price 
 // passes asks all who may hold a call back: a block that has just ended, others that wait, and a rate that is
 // learned. It returns the verdict of the first that does. Anew says that a rate has let the call through.
 func (l *Ledger) passes(ctx context.Context, c *Call, id string, price *price, t *turn) (before *Verdict, anew bool, err error) {
-	if l.shut.many.Load() > 0 {
-		if before = l.shut.enter(c, price.charges, id, l.now()); before != nil {
-			return before, false, nil
-		}
+	if before = l.shut.enter(c, price.charges, id, l.now()); before != nil {
+		return before, false, nil
 	}
 	if t != nil {
 		before = l.takesTurn(ctx, id, price.charges, t)

@@ -155,18 +155,6 @@ func (s *slots) took(pools []Pool, d time.Duration) {
 	}
 }
 
-// sooner makes a call that lacks a slot come again when one is likely to be free: after what
-// recent calls took. The store knows only when the first slot expires if its process has
-// crashed.
-func (s *slots) sooner(v *Verdict) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if usual, known := s.usual[Pool{Upstream: v.Pool.Upstream, Name: v.Pool.Name}]; known {
-		v.RetryAfter = min(v.RetryAfter, max(usual, firstPause))
-		v.RetryAt = v.At.Add(v.RetryAfter)
-	}
-}
-
 // freed tells waiting calls that slots came back.
 func (l *Ledger) freed(s *slot) {
 	if s != nil {
@@ -362,11 +350,18 @@ func (l *Ledger) renewed(tokens []Token, done bool, most time.Duration) {
 	}
 }
 
-// slotsTaken says why a call was refused that lacks a slot, and when to come again.
+// slotsTaken says why a call was refused that lacks a slot, and makes it come again when one is likely to be free: after
+// what recent calls took. The store knows only when the first slot expires if its process has crashed.
 func (s *slots) slotsTaken(v *Verdict, charges []Charge) {
-	if lacksSlot(v, charges) {
-		v.Reason = fmt.Sprintf("%d of %d slots are taken", v.Used, v.Limit)
-		s.sooner(v)
+	if !lacksSlot(v, charges) {
+		return
+	}
+	v.Reason = fmt.Sprintf("%d of %d slots are taken", v.Used, v.Limit)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if usual, known := s.usual[Pool{Upstream: v.Pool.Upstream, Name: v.Pool.Name}]; known {
+		v.RetryAfter = min(v.RetryAfter, max(usual, firstPause))
+		v.RetryAt = v.At.Add(v.RetryAfter)
 	}
 }
 

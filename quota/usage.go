@@ -133,13 +133,17 @@ func (u *Usage) lacks(dearest int64) bool {
 
 // windows returns the windows of a pool, or of a key, as the price book has them.
 func (p *prices) windows(pool Pool) []book.Window {
-	of := p.book.Upstreams[pool.Upstream].Pools[pool.Name]
+	u := p.book.Upstreams[pool.Upstream]
+	of := u.Pools[pool.Name]
 	for key, own := range of.Keys {
 		if pool.Key != "" && pageKey(key) == pool.Key {
 			return own
 		}
 	}
-	return p.windowsFor(of, pool.Upstream, pool.Account)
+	if p.isOther(u, pool.Account) {
+		return of.WindowsFor(book.OtherAccounts)
+	}
+	return of.WindowsFor(pool.Account)
 }
 
 func usage(s PageState, windows []book.Window, reported []adopted) Usage {
