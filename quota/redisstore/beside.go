@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -82,11 +81,11 @@ func (s *Store) LimitChanges(ctx context.Context, most int) (all []quota.KeyLimi
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
-	get := redis.NewStringSliceCmd(ctx, "lrange", s.limitKeys()[2], 0, 2*most-1)
-	if err := s.do(ctx, get); err != nil {
+	changes, err := value(ctx, s, redis.NewStringSliceCmd(ctx, "lrange", s.limitKeys()[2], 0, 2*most-1))
+	if err != nil {
 		return nil, err
 	}
-	for pair := range slices.Chunk(get.Val(), 2) {
+	for pair := range slices.Chunk(changes, 2) {
 		l, err := limitOf(pair[0], pair[len(pair)-1])
 		if err != nil {
 			return nil, err
@@ -102,15 +101,11 @@ func (s *Store) KeyLimit(ctx context.Context, family, key string) (*quota.KeyLim
 		return nil, err
 	}
 	field := limitField(family, key)
-	get := redis.NewStringCmd(ctx, "hget", s.limitKeys()[0], field)
-	err := s.do(ctx, get)
-	switch {
-	case errors.Is(err, redis.Nil):
-		return nil, nil
-	case err != nil:
+	text, err := s.text(ctx, "hget", s.limitKeys()[0], field)
+	if err != nil || text == "" {
 		return nil, err
 	}
-	l, err := limitOf(field, get.Val())
+	l, err := limitOf(field, text)
 	return &l, err
 }
 

@@ -30,6 +30,29 @@ func (s *Store) do(ctx context.Context, cmd redis.Cmder) error {
 	return s.within(ctx, func(ctx context.Context) error { return s.client.Process(ctx, once{cmd}) })
 }
 
+// value is do for a command that is read. A missing value is the zero one.
+func value[T any](ctx context.Context, s *Store, cmd interface {
+	redis.Cmder
+	Result() (T, error)
+}) (v T, err error) {
+	if err := s.do(ctx, cmd); errors.Is(err, redis.Nil) {
+		return v, nil
+	} else if err != nil {
+		return v, err
+	}
+	return cmd.Result()
+}
+
+// text is value for a text. Scripts of ours write no empty ones.
+func (s *Store) text(ctx context.Context, args ...any) (string, error) {
+	return value(ctx, s, redis.NewStringCmd(ctx, args...))
+}
+
+// number is value for a whole number.
+func (s *Store) number(ctx context.Context, args ...any) (int64, error) {
+	return value(ctx, s, redis.NewIntCmd(ctx, args...))
+}
+
 // doAll is do for several commands, in one round trip. What is missing is no error.
 func (s *Store) doAll(ctx context.Context, cmds []redis.Cmder) error {
 	return s.within(ctx, func(ctx context.Context) error {

@@ -174,17 +174,13 @@ func (s *Store) Keys(ctx context.Context, p quota.Pool, most int) ([]string, int
 		return nil, 0, err
 	}
 	seats := seatsKey(s.tag(quota.Pool{Upstream: p.Upstream, Account: p.Account}), p.Name)
-	count := redis.NewIntCmd(ctx, "zcard", seats)
-	if err := s.do(ctx, count); err != nil {
+	count, err := s.number(ctx, "zcard", seats)
+	if err != nil {
 		return nil, 0, err
 	}
-	last := redis.NewStringSliceCmd(ctx, "zrevrange", seats, 0, max(most, 1)-1)
-	if err := s.do(ctx, last); err != nil {
-		return nil, 0, err
-	}
-	keys := make([]string, len(last.Val()))
-	for i, key := range last.Val() {
+	keys, err := value(ctx, s, redis.NewStringSliceCmd(ctx, "zrevrange", seats, 0, max(most, 1)-1))
+	for i, key := range keys {
 		keys[i] = poolOf(key)
 	}
-	return keys, int(count.Val()), nil
+	return keys, int(count), err
 }

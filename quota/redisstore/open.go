@@ -117,20 +117,17 @@ func (s *Store) Identity(ctx context.Context, upstream, account string) (string,
 		return "", err
 	}
 	key := s.tag(quota.Pool{Upstream: upstream, Account: account}) + "identity"
-	get := redis.NewStringCmd(ctx, "get", key)
-	err := s.do(ctx, get)
-	if errors.Is(err, redis.Nil) {
-		set := redis.NewBoolCmd(ctx, "setnx", key, rand.Text())
-		if err := s.do(ctx, set); err != nil {
+	id, err := s.text(ctx, "get", key)
+	if err == nil && id == "" {
+		if _, err := s.number(ctx, "setnx", key, rand.Text()); err != nil {
 			return "", fmt.Errorf("give the ledger an identity: %w", err)
 		}
-		get = redis.NewStringCmd(ctx, "get", key) // another process may have been faster
-		err = s.do(ctx, get)
+		id, err = s.text(ctx, "get", key) // another process may have been faster
 	}
 	if err != nil {
 		return "", fmt.Errorf("ask the ledger for its identity: %w", err)
 	}
-	return get.Val(), nil
+	return id, nil
 }
 
 // Canonical returns the one way to write where a ledger is: scheme, hosts in lower

@@ -112,15 +112,15 @@ func (s *Store) partitionsOf(ctx context.Context, c *quota.Charge) (former, erro
 func (s *Store) leave(ctx context.Context, p quota.Pool, from, to int) error {
 	for i := range from {
 		seats := seatsKey(s.partitionTag(p, i, from), "")
-		if err := s.do(ctx, redis.NewIntCmd(ctx, "hset", seats, "moved", 1)); err != nil {
+		if _, err := s.number(ctx, "hset", seats, "moved", 1); err != nil {
 			return err
 		}
-		if err := s.do(ctx, redis.NewIntCmd(ctx, "pexpire", seats, (400*24*time.Hour).Milliseconds())); err != nil {
+		if _, err := s.number(ctx, "pexpire", seats, (400 * 24 * time.Hour).Milliseconds()); err != nil {
 			return err
 		}
 	}
 	for i := range to {
-		if err := s.do(ctx, redis.NewIntCmd(ctx, "hdel", seatsKey(s.partitionTag(p, i, to), ""), "moved")); err != nil {
+		if _, err := s.number(ctx, "hdel", seatsKey(s.partitionTag(p, i, to), ""), "moved"); err != nil {
 			return err
 		}
 	}
@@ -138,7 +138,8 @@ func (s *Store) moved(ctx context.Context, a *ask) error {
 		return err
 	}
 	if f.parts == a.parts { // a change that has been undone since
-		return s.do(ctx, redis.NewIntCmd(ctx, "hdel", seatsKey(a.tag, ""), "moved"))
+		_, err := s.number(ctx, "hdel", seatsKey(a.tag, ""), "moved")
+		return err
 	}
 	a.parts, a.tag = f.parts, s.memberTag(pool, f.parts)
 	a.first = receiptKey(a.tag, "")
@@ -150,11 +151,11 @@ func (s *Store) count(ctx context.Context, c *quota.Charge, parts int, now int64
 	pool, long := c.Pool, slice(c.Windows)
 	places := make(map[string]map[int64]int64) // by partition: how many until when
 	for from := int64(0); ; from += 10_000 {
-		all := redis.NewZSliceCmd(ctx, "zrangebyscore", membersKey(s.tag(pool)), "("+strconv.FormatInt(now, 10), "+inf", "withscores", "limit", from, 10_000)
-		if err := s.do(ctx, all); err != nil {
+		all, err := value(ctx, s, redis.NewZSliceCmd(ctx, "zrangebyscore", membersKey(s.tag(pool)), "("+strconv.FormatInt(now, 10), "+inf", "withscores", "limit", from, 10_000))
+		if err != nil {
 			return err
 		}
-		for _, z := range all.Val() {
+		for _, z := range all {
 			pool.Key, _ = z.Member.(string)
 			seats := seatsKey(s.memberTag(pool, parts), "")
 			if places[seats] == nil {
@@ -162,7 +163,7 @@ func (s *Store) count(ctx context.Context, c *quota.Charge, parts int, now int64
 			}
 			places[seats][until(z.Score, long)]++
 		}
-		if len(all.Val()) < 10_000 {
+		if len(all) < 10_000 {
 			break
 		}
 	}
@@ -170,11 +171,11 @@ func (s *Store) count(ctx context.Context, c *quota.Charge, parts int, now int64
 		first, n := int64(math.MaxInt64), int64(0)
 		for till, members := range of {
 			first, n = min(first, till), n+members
-			if err := s.do(ctx, redis.NewIntCmd(ctx, "hincrby", seats, till, members)); err != nil {
+			if _, err := s.number(ctx, "hincrby", seats, till, members); err != nil {
 				return err
 			}
 		}
-		if err := s.do(ctx, redis.NewIntCmd(ctx, "hset", seats, "n", n, "next", first)); err != nil {
+		if _, err := s.number(ctx, "hset", seats, "n", n, "next", first); err != nil {
 			return err
 		}
 	}
@@ -223,8 +224,7 @@ func (s *Store) bringShared(ctx context.Context, a *ask, f former) error {
 	record := s.askShared(s.scripts.record, &a.charges[0], a.tag, f.parts)
 	id := "moved:" + strconv.Itoa(f.was)
 	record.first, record.id, record.look, record.life = receiptKey(a.tag, id), true, true, brought(&a.charges[0])
-	done := redis.NewIntCmd(ctx, "exists", record.first)
-	if err := s.do(ctx, done); err != nil || done.Val() > 0 {
+	if done, err := s.number(ctx, "exists", record.first); err != nil || done > 0 {
 		return err
 	}
 	used := make([]int64, len(a.charges[0].Windows))
@@ -266,7 +266,7 @@ func part(n int64, index, parts int) int64 {
 // retire moves a page so that nobody finds it in its former place. Its logs stay there.
 func (s *Store) retire(ctx context.Context, c *quota.Charge, from, to string) error {
 	aside := from + ":moved"
-	err := s.do(ctx, redis.NewStatusCmd(ctx, "rename", from, aside))
+	_, err := s.text(ctx, "rename", from, aside)
 	if err != nil && !redis.HasErrorPrefix(err, "no such key") { // another process may have done it
 		return err
 	}
@@ -276,43 +276,34 @@ func (s *Store) retire(ctx context.Context, c *quota.Charge, from, to string) er
 // move copies a page that is now at aside, and its logs at from, unless there is one already.
 // The former copy expires by itself, before anybody could take it for the page again.
 func (s *Store) move(ctx context.Context, c *quota.Charge, from, aside, to string) error {
-	get, there := redis.NewStringCmd(ctx, "get", aside), redis.NewIntCmd(ctx, "exists", to)
-	if err := s.do(ctx, get); errors.Is(err, redis.Nil) {
-		return nil
-	} else if err != nil {
+	page, err := s.text(ctx, "get", aside)
+	if err != nil || page == "" {
 		return err
 	}
-	if err := s.do(ctx, there); err != nil || there.Val() > 0 {
+	if there, err := s.number(ctx, "exists", to); err != nil || there > 0 {
 		return err
 	}
-	life := redis.NewDurationCmd(ctx, time.Millisecond, "pttl", aside)
-	if err := s.do(ctx, life); err != nil {
+	life, err := s.number(ctx, "pttl", aside)
+	if err != nil {
 		return err
 	}
-	ms := max(life.Val().Milliseconds(), 1)
-	if life.Val() < 0 { // it does not expire
+	ms := max(life, 1)
+	if life < 0 { // it does not expire
 		ms = 2 * span(c.Windows).Milliseconds()
 	}
 	for i := range c.Windows {
-		dump := redis.NewStringCmd(ctx, "dump", logKey(from, i))
-		if err := s.do(ctx, dump); errors.Is(err, redis.Nil) {
-			continue
-		} else if err != nil {
-			return err
+		dump, err := s.text(ctx, "dump", logKey(from, i))
+		if err == nil && dump != "" {
+			_, err = s.text(ctx, "restore", logKey(to, i), ms, dump)
 		}
-		err := s.do(ctx, redis.NewStatusCmd(ctx, "restore", logKey(to, i), ms, dump.Val()))
 		if err != nil && !redis.HasErrorPrefix(err, "BUSYKEY") {
 			return err
 		}
 	}
-	page, err := s.withPlace(ctx, c, from, get.Val())
-	if err != nil {
+	if page, err = s.withPlace(ctx, c, from, page); err != nil {
 		return err
 	}
-	err = s.do(ctx, redis.NewStatusCmd(ctx, "set", to, page, "nx", "px", ms))
-	if errors.Is(err, redis.Nil) {
-		return nil // another process was faster
-	}
+	_, err = s.text(ctx, "set", to, page, "nx", "px", ms) // unless another process was faster
 	return err
 }
 
@@ -322,8 +313,8 @@ func (s *Store) withPlace(ctx context.Context, c *quota.Charge, from, page strin
 	if from != pageKey(s.formerTag(c.Pool), "") || len(page) < 8*pageFirst {
 		return page, nil
 	}
-	score := redis.NewFloatCmd(ctx, "zscore", membersKey(s.tag(c.Pool)), c.Pool.Key)
-	if err := s.do(ctx, score); err != nil && !errors.Is(err, redis.Nil) {
+	score, err := value(ctx, s, redis.NewFloatCmd(ctx, "zscore", membersKey(s.tag(c.Pool)), c.Pool.Key))
+	if err != nil {
 		return page, err
 	}
 	n := int(double(page, 4))
@@ -336,22 +327,17 @@ func (s *Store) withPlace(ctx context.Context, c *quota.Charge, from, page strin
 	if double(page, 2) != -never { // that says where the latest instant is to be read
 		put(2, 1-never) // reserve has to see to it
 	}
-	put(last/8, float64(until(score.Val(), slice(c.Windows))))
+	put(last/8, float64(until(score, slice(c.Windows))))
 	return string(b), nil
 }
 
 // layouts copies how the small pages of a partition are laid out.
 func (s *Store) layouts(ctx context.Context, from, to string) error {
-	all := redis.NewMapStringStringCmd(ctx, "hgetall", from)
-	if err := s.do(ctx, all); err != nil {
-		return err
-	}
-	for field, value := range all.Val() {
-		if strings.HasPrefix(field, "l") {
-			if err := s.do(ctx, redis.NewBoolCmd(ctx, "hsetnx", to, field, value)); err != nil {
-				return err
-			}
+	all, err := value(ctx, s, redis.NewMapStringStringCmd(ctx, "hgetall", from))
+	for field, layout := range all {
+		if strings.HasPrefix(field, "l") && err == nil {
+			_, err = s.number(ctx, "hsetnx", to, field, layout)
 		}
 	}
-	return nil
+	return err
 }

@@ -187,23 +187,21 @@ func (s *Store) decide(ctx context.Context, a *ask, id string) (quota.Verdict, e
 // reason cannot be read.
 func (s *Store) reason(ctx context.Context, a *ask, c *quota.Charge, overflow bool) string {
 	page := pageOf(a.tag, c.Pool)
-	reason := redis.NewStringCmd(ctx, "hget", reasonsKey(a.tag), page)
-	if keyed := c.Pool.Name != "" && c.Pool.Key != ""; keyed {
-		if overflow {
-			page = sharedPage(a.tag, c.Pool)
-		}
-		reason = redis.NewStringCmd(ctx, "get", reasonKey(page))
+	if c.Pool.Name == "" || c.Pool.Key == "" {
+		reason, _ := s.text(ctx, "hget", reasonsKey(a.tag), page)
+		return reason
 	}
-	if err := s.do(ctx, reason); err != nil {
-		return ""
+	if overflow {
+		page = sharedPage(a.tag, c.Pool)
 	}
-	return reason.Val()
+	reason, _ := s.text(ctx, "get", reasonKey(page))
+	return reason
 }
 
 // forgetReason forgets the reason of a pool's block that is over. If that fails, it is shown once more.
 func (s *Store) forgetReason(ctx context.Context, a *ask, c *quota.Charge) {
 	if c.Pool.Key == "" { // that of a key expires
-		_ = s.do(ctx, redis.NewIntCmd(ctx, "hdel", reasonsKey(a.tag), pageOf(a.tag, c.Pool)))
+		_, _ = s.number(ctx, "hdel", reasonsKey(a.tag), pageOf(a.tag, c.Pool))
 	}
 }
 

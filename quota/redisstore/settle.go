@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/storekit"
 	"github.com/headroom-quota/headroom/quota/window"
@@ -24,19 +22,16 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (q
 	}
 	tag := s.tag(quota.Pool{Upstream: t.Upstream, Account: t.Account})
 	if t.ID == quota.ReadyID { // a server may answer and refuse all writes: its memory or its disk is full, or a replica is missing
-		if err := s.do(ctx, redis.NewStatusCmd(ctx, "set", probeKey(tag), "1", "ex", 60)); err != nil {
+		if _, err := s.text(ctx, "set", probeKey(tag), "1", "ex", 60); err != nil {
 			return quota.Settlement{}, err
 		}
 	}
 	key := receiptKey(tag, t.ID)
-	get := redis.NewStringCmd(ctx, "get", key)
-	err := s.do(ctx, get)
+	receipt, err := s.text(ctx, "get", key)
 	var part storekit.Part
-	receipt, whole, is := "", t, errors.Is(err, redis.Nil)
+	whole, is := t, err == nil && receipt == ""
 	if is {
 		part, whole, receipt, err = s.whole(ctx, tag, &t)
-	} else if err == nil {
-		receipt = get.Val()
 	}
 	if err != nil {
 		return quota.Settlement{}, err
@@ -45,20 +40,28 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (q
 	if all == nil {
 		return quota.Settlement{}, storekit.NoReceipt(t)
 	}
-	settled, err := inOrder(units, all)
+	var pools []string
+	var reserved []int64
+	for i := range all {
+		if isSlot(all[i].day) {
+			continue
+		}
+		if is {
+			all[i].units = part.Units[i]
+		}
+		pools, reserved = append(pools, all[i].pool.Name), append(reserved, all[i].units)
+	}
+	settled, err := units.InOrder(pools)
 	if err != nil {
 		return quota.Settlement{}, err
 	}
 	if double(receipt[16:], 2) == 0 { // it was not settled yet
-		if err := checkCost(&t, all, part.Units, settled); err != nil {
+		if err := t.CheckCost(pools, reserved, settled); err != nil {
 			return quota.Settlement{}, err
 		}
 	}
 	a := &ask{store: s, script: s.scripts.settle, tag: tag, first: receiptKey(tag, whole.ID), id: true, nonce: whole.Nonce, labels: labels, kept: true, extra: []any{"", ""}}
-	if is {
-		a.part(key, t.Nonce, &part, settled)
-	}
-	var atEnd packed
+	var atEnd, of packed
 	for i := range all {
 		c, err := s.laidOut(ctx, &all[i])
 		if _, gone := errors.AsType[*quota.ForgottenError](err); gone && c.Pool.Key != "" {
@@ -67,14 +70,21 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (q
 		if err != nil {
 			return quota.Settlement{}, err
 		}
-		c.Units = settled[i]
-		atEnd.add(flag(!isSlot(all[i].day) && c.Units > 0 && t.AtEnd(c.Pool.Name)))
-		a.charges = append(a.charges, c)
-		if isSlot(all[i].day) {
-			a.days = append(a.days, nil)
+		var days []string
+		if isSlot(all[i].day) { // it is not named: it is given back if the call is released, and else it stays
+			c.Units = flag(units != nil)
+			atEnd.add(0)
 		} else {
-			a.days = append(a.days, []string{all[i].day})
+			c.Units, settled, days = settled[0], settled[1:], []string{all[i].day}
+			atEnd.add(flag(c.Units > 0 && t.AtEnd(c.Pool.Name)))
 		}
+		if is {
+			of.add(part.Units[i], part.MoreCalls(i, c.Units))
+		}
+		a.charges, a.days = append(a.charges, c), append(a.days, days)
+	}
+	if is {
+		a.more, a.extra = []string{key}, []any{of.bytes, t.Nonce[:]}
 	}
 	a.extra = append(a.extra, atEnd.bytes)
 	reply, err := a.run(ctx)
@@ -95,67 +105,16 @@ func (s *Store) whole(ctx context.Context, tag string, t *quota.Token) (part sto
 	if !is {
 		return part, whole, "", storekit.NoReceipt(*t)
 	}
-	get := redis.NewStringCmd(ctx, "get", receiptKey(tag, part.Of))
-	if err = s.do(ctx, get); err != nil {
-		if errors.Is(err, redis.Nil) {
-			err = storekit.NoReceipt(*t)
-		}
+	if receipt, err = s.text(ctx, "get", receiptKey(tag, part.Of)); err != nil {
 		return part, whole, "", err
 	}
-	whole, receipt = *t, get.Val()
+	whole = *t
 	whole.ID = part.Of
-	if copy(whole.Nonce[:], receipt) < len(whole.Nonce) {
+	if copy(whole.Nonce[:], receipt) < len(whole.Nonce) { // it is missing
 		return part, whole, "", storekit.NoReceipt(*t)
 	}
 	all, _ := chargesOf(tag, whole, receipt)
 	return part, whole, receipt, part.Check(t, whole.Nonce, len(all))
-}
-
-// checkCost is [quota.Token.CheckCost] of a receipt, or of a part of it.
-func checkCost(t *quota.Token, all []charged, part, settled []int64) error {
-	var pools []string
-	var reserved, units []int64
-	for i := range all {
-		if !isSlot(all[i].day) {
-			pools, reserved, units = append(pools, all[i].pool.Name), append(reserved, all[i].units), append(units, settled[i])
-		}
-	}
-	if part != nil { // no part has slots
-		reserved = part
-	}
-	return t.CheckCost(pools, reserved, units)
-}
-
-// part makes a request to settle about a part of the reservation.
-func (a *ask) part(key string, nonce quota.Nonce, p *storekit.Part, settled []int64) {
-	var of packed
-	for i, units := range p.Units {
-		of.add(units, p.MoreCalls(i, settled[i]))
-	}
-	a.more, a.extra = []string{key}, []any{of.bytes, nonce[:]}
-}
-
-// inOrder is [quota.Units.InOrder] of a receipt. A slot is not named: it is settled to 0 if
-// the call is released, else to 1, which means that it stays.
-func inOrder(units quota.Units, charges []charged) (all []int64, err error) {
-	var named []string
-	for i := range charges {
-		if !isSlot(charges[i].day) {
-			named = append(named, charges[i].pool.Name)
-		}
-	}
-	settled, err := units.InOrder(named)
-	if err != nil {
-		return nil, err
-	}
-	for i := range charges {
-		if isSlot(charges[i].day) {
-			all = append(all, flag(units != nil))
-		} else {
-			all, settled = append(all, settled[0]), settled[1:]
-		}
-	}
-	return all, nil
 }
 
 // A slot has one of these in a receipt, in the place of its spend key: TAKEN and BACK of
@@ -175,9 +134,18 @@ type charged struct {
 
 // chargesOf reads the receipt of a token; nil if it is another one's.
 func chargesOf(tag string, t quota.Token, receipt string) (all []charged, labels quota.Labels) {
-	pools, labels, days := readReceipt(receipt)
-	if pools == nil || receipt[:16] != string(t.Nonce[:]) {
+	if !strings.HasPrefix(receipt, string(t.Nonce[:])) {
 		return nil, labels
+	}
+	var pools, days []string
+	for n := 1; len(pools) == 0; n++ {
+		texts := 16 + 8*(5+3*n) // before them are 5 doubles, and 3 for each of n pools
+		if texts > len(receipt) {
+			return nil, labels
+		}
+		if f := strings.Split(receipt[texts:], "\x1d"); len(f) == 3 && strings.Count(f[0], "\x1e") == n-1 && strings.Count(f[2], "\x1e") == n-1 {
+			pools, labels, days = strings.Split(f[0], "\x1e"), splitLabels(f[1]), strings.Split(f[2], "\x1e")
+		}
 	}
 	for i := range pools {
 		c := charged{pool: quota.Pool{Upstream: t.Upstream, Account: t.Account}}
@@ -194,30 +162,13 @@ func chargesOf(tag string, t quota.Token, receipt string) (all []charged, labels
 	return all, labels
 }
 
-// readReceipt reads the text of a receipt: pools, labels and spend keys.
-func readReceipt(s string) (pools []string, labels quota.Labels, days []string) {
-	// the numbers before it are 5 doubles and 3 per pool
-	for n := 1; 16+8*(5+3*n) <= len(s); n++ {
-		f := strings.Split(s[16+8*(5+3*n):], "\x1d")
-		if len(f) != 3 {
-			continue
-		}
-		pools, days = strings.Split(f[0], "\x1e"), strings.Split(f[2], "\x1e")
-		if len(pools) == n && len(days) == n {
-			return pools, splitLabels(f[1]), days
-		}
-	}
-	return nil, quota.Labels{}, nil
-}
-
 // laidOut returns a charge with the windows and the revision of its page.
 func (s *Store) laidOut(ctx context.Context, of *charged) (quota.Charge, error) {
 	page, pool, c := of.page, of.pool, quota.Charge{Pool: of.pool}
-	get := redis.NewStringCmd(ctx, "getrange", page, 0, 4095)
-	if err := s.do(ctx, get); err != nil {
+	head, err := s.text(ctx, "getrange", page, 0, 4095)
+	if err != nil {
 		return c, err
 	}
-	head := get.Val()
 	foreign := fmt.Errorf("%s holds something else, not the page of %s: delete it, or give the store a prefix of its own", page, pool)
 	if len(head) == 0 {
 		return c, &quota.ForgottenError{Pool: pool, Born: of.born}
@@ -239,7 +190,6 @@ func (s *Store) laidOut(ctx context.Context, of *charged) (quota.Charge, error) 
 	if len(head) < end {
 		return c, foreign
 	}
-	var err error
 	c.Windows, err = parseLayouts(head[at+2 : end])
 	return c, err
 }

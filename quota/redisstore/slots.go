@@ -126,13 +126,12 @@ func (s *Store) renew(ctx context.Context, tag string, t quota.Token, found []ch
 // laidOutLike is laidOut for the page of a key that has made room for another one: its slots are
 // taken again. The other pages of the pool say how it is laid out: one of them was made since.
 func (s *Store) laidOutLike(ctx context.Context, tag string, of charged) (quota.Charge, error) {
-	seats := redis.NewStringSliceCmd(ctx, "zrevrange", seatsKey(tag, of.pool.Name), 0, 3)
-	if err := s.do(ctx, seats); err != nil {
+	seats, err := value(ctx, s, redis.NewStringSliceCmd(ctx, "zrevrange", seatsKey(tag, of.pool.Name), 0, 3))
+	if err != nil {
 		return quota.Charge{}, err
 	}
 	var c quota.Charge
-	var err error
-	for _, key := range append(seats.Val(), overflowKey) {
+	for _, key := range append(seats, overflowKey) {
 		like := of
 		like.pool.Key = poolOf(key)
 		like.page = pageOf(tag, like.pool)

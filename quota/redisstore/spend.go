@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,12 +43,11 @@ func (a *ask) markHours(ctx context.Context) error {
 		mark, known := z.marks[zoneOf{a.tag, c.Pool.Name, c.Zone}]
 		z.RUnlock()
 		if !known && !a.slot(i) {
-			first := redis.NewStringCmd(ctx, "hget", poolsKey(a.tag), field(c.Pool.Name))
-			err := a.store.do(ctx, first)
-			if err != nil && !errors.Is(err, redis.Nil) {
+			first, err := a.store.text(ctx, "hget", poolsKey(a.tag), field(c.Pool.Name))
+			if err != nil {
 				return err
 			}
-			if name := zoneName(c.Zone); err == nil && first.Val() != name {
+			if name := zoneName(c.Zone); first != "" && first != name {
 				mark = ":" + name
 			}
 			a.unlisted = append(a.unlisted, i)
@@ -77,8 +75,7 @@ func (a *ask) mark(i int) string {
 func (a *ask) listZones(ctx context.Context) {
 	for _, i := range a.unlisted {
 		c, mark := &a.charges[i], a.mark(i)
-		listed := redis.NewBoolCmd(ctx, "hsetnx", poolsKey(a.tag), field(c.Pool.Name)+mark, zoneName(c.Zone))
-		if a.store.do(ctx, listed) != nil {
+		if _, err := a.store.number(ctx, "hsetnx", poolsKey(a.tag), field(c.Pool.Name)+mark, zoneName(c.Zone)); err != nil {
 			return
 		}
 		z := &a.store.zones
@@ -107,8 +104,8 @@ func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, e
 		return nil, err
 	}
 	tag := s.tag(quota.Pool{Upstream: q.Upstream, Account: q.Account})
-	zones := redis.NewMapStringStringCmd(ctx, "hgetall", poolsKey(tag))
-	if err := s.do(ctx, zones); err != nil {
+	zones, err := value(ctx, s, redis.NewMapStringStringCmd(ctx, "hgetall", poolsKey(tag)))
+	if err != nil {
 		return nil, err
 	}
 	now, err := s.serverTime(ctx)
@@ -117,7 +114,7 @@ func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, e
 	}
 	var rows []quota.Spent // with their pools, days and hours
 	var cmds []redis.Cmder
-	for field, zone := range zones.Val() {
+	for field, zone := range zones {
 		name, mark, marked := strings.Cut(field, ":")
 		pool := poolOf(name)
 		if marked {
@@ -189,11 +186,7 @@ func (s *Store) serverTime(ctx context.Context) (time.Time, error) {
 	if s.testClock != nil {
 		return s.testClock(), nil
 	}
-	now := redis.NewTimeCmd(ctx, "time")
-	if err := s.do(ctx, now); err != nil {
-		return time.Time{}, err
-	}
-	return now.Val(), nil
+	return value(ctx, s, redis.NewTimeCmd(ctx, "time"))
 }
 
 // number reads a field of a hash that only scripts write.
