@@ -8,7 +8,6 @@ import (
 
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/lease"
-	"github.com/headroom-quota/headroom/quota/window"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -16,21 +15,14 @@ var _ quota.LimitKeeper = (*Store)(nil)
 
 // SetLimit implements [quota.LimitKeeper].
 func (s *Store) SetLimit(ctx context.Context, l quota.KeyLimit) (set quota.KeyLimit, err error) {
-	if err := s.ready(ctx); err != nil {
-		return l, err
-	}
-	b := s.server
-	ctx, cancel := b.bound(ctx)
-	defer cancel()
-	if err = b.open(ctx); err == nil {
-		err = pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
+	err = s.beside(ctx, func(ctx context.Context, b *server) error {
+		return pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, b.sql["limits_lock"]); err != nil {
 				return err
 			}
 			var now *int64 // the server's
 			if b.clock != nil {
-				at := b.clock.Now().UnixMicro()
-				now = &at
+				now = new(b.clock.Now().UnixMicro())
 			}
 			ends := int64(0)
 			if !l.Until.IsZero() {
@@ -43,11 +35,26 @@ func (s *Store) SetLimit(ctx context.Context, l quota.KeyLimit) (set quota.KeyLi
 			read()
 			return nil
 		})
-	}
+	})
 	if err != nil {
-		return l, b.fault("write to", err)
+		return l, err
 	}
 	return set, nil
+}
+
+// beside writes beside the pages, within the store's timeout.
+func (s *Store) beside(ctx context.Context, do func(context.Context, *server) error) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	b := s.server
+	ctx, cancel := b.bound(ctx)
+	defer cancel()
+	err := b.open(ctx)
+	if err == nil {
+		err = do(ctx, b)
+	}
+	return b.fault("write to", err)
 }
 
 // KeyLimits implements [quota.LimitKeeper].
@@ -104,44 +111,27 @@ var _ quota.NoteKeeper = (*Store)(nil)
 
 // SwapNote implements [quota.NoteKeeper].
 func (s *Store) SwapNote(ctx context.Context, name string, version int64, text string) (n quota.Note, swapped bool, err error) {
-	if err := s.ready(ctx); err != nil {
-		return n, false, err
-	}
 	if err := quota.CheckNote(name, version, text); err != nil {
 		return n, false, err
 	}
-	b := s.server
-	ctx, cancel := b.bound(ctx)
-	defer cancel()
-	if err = b.open(ctx); err == nil {
-		n, swapped, err = b.swapNote(ctx, name, version, text)
-	}
+	err = s.beside(ctx, func(ctx context.Context, b *server) error {
+		var now int64
+		err := pgx.ErrNoRows
+		// A write that waits for another one sees the version that the other one left. So what could not be written is read.
+		if version >= 0 {
+			err = b.pool.QueryRow(ctx, b.sql["note_swap"], name, version, text).Scan(&n.Text, &n.Version, &now)
+			swapped = err == nil
+		}
+		if errors.Is(err, pgx.ErrNoRows) {
+			err = b.pool.QueryRow(ctx, b.sql["note_find"], name).Scan(&n.Text, &n.Version, &now)
+		}
+		n.Now = b.now(now).UTC()
+		return err
+	})
 	if err != nil {
-		return quota.Note{}, false, b.fault("write to", err)
+		return quota.Note{}, false, err
 	}
 	return n, swapped, nil
-}
-
-// swapNote writes first, and reads only what it could not write: a write that waits for another
-// one sees the version that the other one left.
-func (b *server) swapNote(ctx context.Context, name string, version int64, text string) (n quota.Note, swapped bool, err error) {
-	query, args := "note_find", []any{name}
-	if version >= 0 {
-		query, args = "note_swap", []any{name, version, text}
-	}
-	for range 2 {
-		var now window.Instant
-		err = b.pool.QueryRow(ctx, b.sql[query], args...).Scan(&n.Text, &n.Version, (*int64)(&now))
-		if query == "note_swap" && errors.Is(err, pgx.ErrNoRows) {
-			query, args = "note_find", []any{name}
-			continue
-		}
-		if n.Now = now.Time(); b.clock != nil {
-			n.Now = b.clock.Now().UTC()
-		}
-		break
-	}
-	return n, query == "note_swap" && err == nil, err
 }
 
 var _ lease.Server = (*Store)(nil)
@@ -153,23 +143,18 @@ func (s *Store) TakeLease(ctx context.Context, name, holder string, life time.Du
 	if err := s.ready(ctx); err != nil {
 		return 0, err
 	}
-	b := s.server
-	ctx, cancel := b.bound(ctx)
-	defer cancel()
 	var taken bool
 	var has string
 	var until time.Time
-	if err = b.open(ctx); err == nil {
-		take := func() error {
-			return b.pool.QueryRow(ctx, b.sql["lease_take"], name, holder, life.Microseconds()).Scan(&taken, &token, &has, &until)
+	err = s.beside(ctx, func(ctx context.Context, b *server) (err error) {
+		for tries := 0; tries == 0 || tries == 1 && errors.Is(err, pgx.ErrNoRows); tries++ { // another process took it at the same moment
+			err = b.pool.QueryRow(ctx, b.sql["lease_take"], name, holder, life.Microseconds()).Scan(&taken, &token, &has, &until)
 		}
-		if err = take(); errors.Is(err, pgx.ErrNoRows) { // another process took it at the same moment
-			err = take()
-		}
-	}
+		return err
+	})
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("lease %s: %w: %w", name, quota.ErrOutage, b.fault("write to", err))
+		return 0, fmt.Errorf("lease %s: %w: %w", name, quota.ErrOutage, err)
 	case !taken:
 		return 0, fmt.Errorf("%w: %s is held by %s, until %s UTC at the latest if it has died", lease.ErrHeld, name, has, until.UTC().Format(time.TimeOnly))
 	}
@@ -179,15 +164,10 @@ func (s *Store) TakeLease(ctx context.Context, name, holder string, life time.Du
 // KeepLease prolongs a lease from now on, or gives it back if life is 0. It reports
 // whether the lease was still held under this token.
 func (s *Store) KeepLease(ctx context.Context, name string, token int64, life time.Duration) (held bool, err error) {
-	if err := s.ready(ctx); err != nil {
-		return false, err
-	}
-	b := s.server
-	ctx, cancel := b.bound(ctx)
-	defer cancel()
-	if err := b.open(ctx); err != nil {
-		return false, b.fault("write to", err)
-	}
-	tag, err := b.pool.Exec(ctx, b.sql["lease_keep"], name, token, life.Microseconds())
-	return tag.RowsAffected() == 1, b.fault("write to", err)
+	err = s.beside(ctx, func(ctx context.Context, b *server) error {
+		tag, err := b.pool.Exec(ctx, b.sql["lease_keep"], name, token, life.Microseconds())
+		held = tag.RowsAffected() == 1
+		return err
+	})
+	return held, err
 }
