@@ -111,6 +111,9 @@ var _ quota.NoteKeeper = (*Store)(nil)
 
 // SwapNote implements [quota.NoteKeeper].
 func (s *Store) SwapNote(ctx context.Context, name string, version int64, text string) (n quota.Note, swapped bool, err error) {
+	if err := s.ready(ctx); err != nil {
+		return n, false, err
+	}
 	if err := quota.CheckNote(name, version, text); err != nil {
 		return n, false, err
 	}

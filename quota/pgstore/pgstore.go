@@ -233,7 +233,7 @@ func (b *server) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, 
 		}
 		return sums.Add(q, one, zone)
 	})
-	return sums.All, t.End(err)
+	return sums.Spend(), t.End(err)
 }
 
 func (b *server) Keys(ctx context.Context, p quota.Pool, most int) (keys []string, all int, err error) {

@@ -13,9 +13,6 @@ var _ quota.LimitKeeper = (*Store)(nil)
 
 // SetLimit implements [quota.LimitKeeper].
 func (s *Store) SetLimit(ctx context.Context, l quota.KeyLimit) (quota.KeyLimit, error) {
-	if err := s.ready(ctx); err != nil {
-		return l, err
-	}
 	err := s.Beside(ctx, func(of pagestore.Tx) error {
 		t := of.(*tx)
 		if err := t.exec("limit_set", l.Family, l.Key, l.Quota, l.By, l.Reason, t.now, l.Until); err != nil {
@@ -59,9 +56,6 @@ func (s *Store) LimitChanges(ctx context.Context, most int) ([]quota.KeyLimit, e
 }
 
 func (s *Store) limits(ctx context.Context, query string, args ...driver.Value) (all []quota.KeyLimit, err error) {
-	if err := s.ready(ctx); err != nil {
-		return nil, err
-	}
 	t, err := s.file.view(ctx)
 	if err != nil {
 		return nil, err
@@ -81,8 +75,8 @@ var _ quota.NoteKeeper = (*Store)(nil)
 
 // SwapNote implements [quota.NoteKeeper].
 func (s *Store) SwapNote(ctx context.Context, name string, version int64, text string) (n quota.Note, swapped bool, err error) {
-	if err := s.ready(ctx); err != nil {
-		return n, false, err
+	if s.file == nil {
+		return n, false, errNotMade
 	}
 	if err := quota.CheckNote(name, version, text); err != nil {
 		return n, false, err

@@ -18,9 +18,6 @@ var _ quota.Identified = (*Store)(nil)
 // Identity implements [quota.Identified]. The transaction that creates the tables also
 // creates the identity.
 func (s *Store) Identity(ctx context.Context, _, _ string) (id string, err error) {
-	if err := s.ready(ctx); err != nil {
-		return "", err
-	}
 	id, _, err = s.file.identity(ctx)
 	return id, err
 }
@@ -41,14 +38,11 @@ func (f *file) identity(ctx context.Context) (id, path string, err error) {
 // copy. The two ledgers have the same identity, and neither counts the spend of the other.
 // A file that was moved is no copy.
 func (s *Store) CopyOf(ctx context.Context) (path string, err error) {
-	if err := s.ready(ctx); err != nil {
-		return "", err
-	}
-	real, err := realPath(s.file.Path)
+	id, was, err := s.file.identity(ctx)
 	if err != nil {
 		return "", err
 	}
-	id, was, err := s.file.identity(ctx)
+	real, err := realPath(s.file.Path)
 	if err != nil || was == real {
 		return "", err
 	}

@@ -103,7 +103,7 @@ func (d days) fold(q quota.SpendQuery, pools map[int64]pool) ([]quota.Spent, err
 			return nil, err
 		}
 	}
-	return folded.All, nil
+	return folded.Spend(), nil
 }
 
 // sums are the spend of the charges that cannot change any more, by the hour, so that a

@@ -89,14 +89,6 @@ func Older(ctx context.Context, path string) (schema int64, older bool, err erro
 	return files.Older(ctx, path)
 }
 
-// ready returns an error if the store cannot be used, or if ctx has ended.
-func (s *Store) ready(ctx context.Context) error {
-	if s == nil || s.file == nil {
-		return quota.BadInput("this store was not made by sqlitestore.Open")
-	}
-	return ctx.Err()
-}
-
 // Close closes the file, after the transaction under way. Calls that wait for their turn fail, and
 // later ones.
 func (s *Store) Close() error {
@@ -110,6 +102,8 @@ func (s *Store) Close() error {
 	}
 	return errors.Join(failed, s.file.Close())
 }
+
+var errNotMade = quota.BadInput("this store was not made by sqlitestore.Open")
 
 // file is the [pagestore.Backend]. The leader of the engine's queue owns its writer.
 type file struct {
@@ -145,6 +139,12 @@ func (f *file) Begin(ctx context.Context, waited time.Duration) (pagestore.Tx, e
 func (f *file) View(ctx context.Context) (pagestore.Tx, error) { return f.view(ctx) }
 
 func (f *file) view(ctx context.Context) (*tx, error) {
+	if f == nil {
+		return nil, errNotMade
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	s, err := f.File.View(ctx)
 	if errors.Is(err, sqlitefile.ErrClosed) {
 		err = f.Fault("read", pagestore.ErrClosed)

@@ -53,9 +53,8 @@ func SpendRange(now window.Instant, q quota.SpendQuery) (from, to string) {
 // Fold collects the sums of a query. It merges sets of labels above [MaxSpendLabels] into
 // one. The zero value is ready for use.
 type Fold struct {
-	All   []quota.Spent
+	all   []quota.Spent
 	sets  map[poolTime]int // number of sets so far
-	other map[poolTime]int // index of the merged set in All
 	zones map[string]*time.Location
 }
 
@@ -68,7 +67,7 @@ type poolTime struct {
 // not cover their day in the zone of the pool, or their hour.
 func (f *Fold) Add(q quota.SpendQuery, s quota.Spent, zone string) (err error) {
 	if f.zones == nil {
-		f.zones, f.sets, f.other = make(map[string]*time.Location), make(map[poolTime]int), make(map[poolTime]int)
+		f.zones, f.sets = make(map[string]*time.Location), make(map[poolTime]int)
 	}
 	if f.zones[zone] == nil {
 		if f.zones[zone], err = time.LoadLocation(zone); err != nil {
@@ -76,30 +75,17 @@ func (f *Fold) Add(q quota.SpendQuery, s quota.Spent, zone string) (err error) {
 		}
 	}
 	if Covers(q, s.Day, f.zones[zone]) && (!q.Hours || s.Hour.Add(time.Hour).After(q.Since)) {
-		f.add(s)
+		key := poolTime{s.Pool.Name, s.Day, s.Hour}
+		if f.sets[key]++; f.sets[key] > MaxSpendLabels {
+			s.Labels = quota.OtherLabels
+		}
+		f.all = append(f.all, s)
 	}
 	return nil
 }
 
-func (f *Fold) add(s quota.Spent) {
-	key := poolTime{s.Pool.Name, s.Day, s.Hour}
-	f.sets[key]++
-	if f.sets[key] > MaxSpendLabels {
-		s.Labels = quota.OtherLabels
-	}
-	switch i, ok := f.other[key]; {
-	case s.Units == 0 && s.Calls == 0: // all charges were released
-		return
-	case s.Labels != quota.OtherLabels:
-	case ok:
-		f.All[i].Units = min(f.All[i].Units+s.Units, window.MaxUnits)
-		f.All[i].Calls += s.Calls
-		return
-	default:
-		f.other[key] = len(f.All)
-	}
-	f.All = append(f.All, s)
-}
+// Spend returns the sums.
+func (f *Fold) Spend() []quota.Spent { return Sum(f.all) }
 
 // ZoneName returns the name of a zone in a database; "" is UTC.
 func ZoneName(zone *time.Location) string {
