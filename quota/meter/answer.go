@@ -17,7 +17,7 @@ import (
 // caller reads it. The caller gets each byte when the base has it.
 type answer struct {
 	io.ReadCloser
-	charge
+	c *call
 
 	mu      sync.Mutex
 	reading *content.Reading // nil: the price book asks nothing of the answer
@@ -28,38 +28,27 @@ type answer struct {
 	idle     *time.Timer // runs while nobody reads; nil: there are no slots
 }
 
-// charge is a call that was sent and answered, and its reservation.
-type charge struct {
-	t   *Transport
-	ctx context.Context //nolint:containedctx // of the call: its body outlives the round trip
-	c   *call
-	r   *quota.Reservation
-
-	free      bool     // the answer costs nothing
-	freePools []string // the pools in which it costs nothing
-}
-
 // follow reads an answer for what its call has cost. The call is settled when its body
 // ends or is closed.
-func (h charge) follow(resp *http.Response) {
-	if h.c.content == nil {
-		h.c.content = &priced{} // only its end matters
+func (c *call) follow(resp *http.Response) {
+	if c.content == nil {
+		c.content = &priced{} // only its end matters
 	}
-	a := &answer{ReadCloser: resp.Body, charge: h}
-	if a.free {
+	a := &answer{ReadCloser: resp.Body, c: c}
+	if c.free {
 		a.wrap(resp) // its slots are taken until it ends
 		a.watch()
 		return
 	}
-	if p := h.c.content.plan; p != nil {
+	if p := c.content.plan; p != nil {
 		length := resp.ContentLength
 		if resp.Body == nil || resp.Body == http.NoBody {
 			length = 0 // that of HEAD is what GET would have
 		}
 		a.reading = p.Answer.Read(content.Message{Header: resp.Header, Length: length})
 	}
-	if cost := h.t.set.Actual[h.c.upstream.Name]; cost != nil {
-		h.c.content.cost = cost(resp, h.c.name)
+	if cost := c.t.set.Actual[c.upstream.Name]; cost != nil {
+		c.content.cost = cost(resp, c.name)
 	}
 	a.wrap(resp)
 	a.watch()
@@ -81,18 +70,14 @@ func (a *answer) watch() {
 	if _, changed := a.ReadCloser.(io.Writer); changed {
 		return
 	}
-	t, ctx, c, token := a.t, a.ctx, a.c, a.r.Token()
+	c, token := a.c, a.c.granted.Token()
 	if token.ID == "" {
 		return
 	}
 	giveBack := func() {
-		t.later.do(func() {
-			if err := t.ledger.Done(ctx, token); err != nil {
-				t.logUnsettled(ctx, c, err)
-			}
-		})
+		c.t.later.do(func() { c.unsettled(c.t.ledger.Done(c.context(), token)) })
 	}
-	a.stop = context.AfterFunc(ctx, giveBack)
+	a.stop = context.AfterFunc(c.context(), giveBack)
 	a.idle = time.AfterFunc(c.slots, giveBack)
 }
 
@@ -180,17 +165,17 @@ func (a *answer) end(eof bool) {
 		}
 		return
 	}
-	if a.free {
-		a.settleTo(quota.Units{}, reserved(a.r))
+	taken := reserved(a.c.granted)
+	if a.c.free {
+		a.c.settleTo(quota.Units{}, taken)
 		return
 	}
-	taken := reserved(a.r)
 	units := maps.Clone(taken)
 	if a.reading != nil {
 		a.reading.End(eof)
 		a.c.content.plan.Actual(a.reading, a.c.content.rates, units, func(pool string, cost int64, learn bool) {
 			if learn {
-				a.t.tellCosts(a.c.costOf(pool), cost)
+				a.c.t.tellCosts(a.c.costOf(pool), cost)
 			}
 		})
 	}
@@ -201,7 +186,7 @@ func (a *answer) end(eof bool) {
 			}
 		}
 	}
-	a.settleTo(units, taken)
+	a.c.settleTo(units, taken)
 }
 
 // stream is the connection of an answer that has changed its protocol.

@@ -45,14 +45,14 @@ func newReports(u *book.Upstream) []*report {
 
 // readFeedback reads what an answer reports about limits in its header, and returns the watchers
 // that read its body.
-func (t *Transport) readFeedback(ctx context.Context, c *call, resp *http.Response) (later []watcher) {
+func (c *call) readFeedback(resp *http.Response) (later []watcher) {
 	if len(c.reports) == 0 {
 		return nil
 	}
 	came := quota.SystemClock{}.Now()
 	for _, r := range c.reports {
 		if r.of.Standard {
-			t.observeStandard(ctx, c, resp, came)
+			c.observeStandard(resp, came)
 			continue
 		}
 		length := resp.ContentLength
@@ -61,18 +61,16 @@ func (t *Transport) readFeedback(ctx context.Context, c *call, resp *http.Respon
 		}
 		reading := r.sources.Read(content.Message{Header: resp.Header, Length: length})
 		if !r.sources.NeedsBody(length) || length == 0 {
-			t.observe(ctx, c, resp, came, r, reading)
+			c.observe(resp, came, r, reading)
 			continue
 		}
-		later = append(later, &reported{t, ctx, c, resp, came, r, reading})
+		later = append(later, &reported{c, resp, came, r, reading})
 	}
 	return later
 }
 
 // reported is a report that stands in the body of an answer.
 type reported struct {
-	t       *Transport
-	ctx     context.Context //nolint:containedctx // of the call: its body outlives the round trip
 	c       *call
 	resp    *http.Response
 	came    time.Time // when its header came
@@ -84,13 +82,13 @@ func (r *reported) saw(p []byte) { _, _ = r.reading.Write(p) }
 
 func (r *reported) ended(eof bool) {
 	r.reading.End(eof)
-	r.t.observe(r.ctx, r.c, r.resp, r.came, r.report, r.reading)
+	r.c.observe(r.resp, r.came, r.report, r.reading)
 }
 
 // observe reads what an answer reports. A report about a pool whose price depends on the
 // answer waits until the call is settled: what the call costs beyond its estimate would
 // seem to be spent by others.
-func (t *Transport) observe(ctx context.Context, c *call, resp *http.Response, came time.Time, r *report, values *content.Reading) {
+func (c *call) observe(resp *http.Response, came time.Time, r *report, values *content.Reading) {
 	name := r.of.Pool.Name
 	if r.pool >= 0 {
 		text, _ := values.Text(r.pool)
@@ -113,10 +111,10 @@ func (t *Transport) observe(ctx context.Context, c *call, resp *http.Response, c
 			}
 		}
 	}
-	t.report(ctx, c, resp, came, o)
+	c.report(resp, came, o)
 }
 
-func (t *Transport) observeStandard(ctx context.Context, c *call, resp *http.Response, came time.Time) {
+func (c *call) observeStandard(resp *http.Response, came time.Time) {
 	var charged map[string]int64
 	if c.method != nil {
 		charged = c.method.Charges
@@ -126,14 +124,14 @@ func (t *Transport) observeStandard(ctx context.Context, c *call, resp *http.Res
 		if name == "" {
 			continue // a limit that the book does not know
 		}
-		t.report(ctx, c, resp, came, quota.Observation{
+		c.report(resp, came, quota.Observation{
 			Pool: c.pool(name), Per: w.Length(), Limit: l.Quota, Remaining: l.Remaining, ResetIn: l.Reset, Refills: w.Drains(),
 		})
 	}
 }
 
 // report tells the ledger what an answer reports, when the call is settled if it must be.
-func (t *Transport) report(ctx context.Context, c *call, resp *http.Response, came time.Time, o quota.Observation) {
+func (c *call) report(resp *http.Response, came time.Time, o quota.Observation) {
 	name := o.Pool.Name
 	if pool := c.upstream.Pools[name]; pool != nil && pool.By != nil && c.keys[name] == "" {
 		return // of an unknown key
@@ -142,12 +140,15 @@ func (t *Transport) report(ctx context.Context, c *call, resp *http.Response, ca
 		return
 	}
 	o.Date, _ = dateOf(resp)
-	if c.content != nil && c.method.Prices[name] != nil && !streams(resp) {
-		c.content.settling.then(func() { o.Age = quota.SystemClock{}.Now().Sub(came).Truncate(time.Second); t.tell(ctx, c, o) })
-		return
+	tell := func() {
+		o.Age = quota.SystemClock{}.Now().Sub(came).Truncate(time.Second)
+		c.tell(o)
 	}
-	o.Age = quota.SystemClock{}.Now().Sub(came).Truncate(time.Second)
-	t.tell(ctx, c, o)
+	if c.content != nil && c.method.Prices[name] != nil && !streams(resp) {
+		c.content.settling.then(tell)
+	} else {
+		tell()
+	}
 }
 
 // streams reports whether an answer comes in pieces over a long time. Its feedback is too old
@@ -156,14 +157,14 @@ func streams(resp *http.Response) bool {
 	return strings.HasPrefix(strings.ToLower(resp.Header.Get("Content-Type")), "text/event-stream")
 }
 
-func (t *Transport) tell(ctx context.Context, c *call, o quota.Observation) {
-	seen, err := t.ledger.Observe(context.WithoutCancel(ctx), o)
+func (c *call) tell(o quota.Observation) {
+	seen, err := c.t.ledger.Observe(context.WithoutCancel(c.context()), o)
 	switch {
 	case err != nil:
-		t.set.Logger.LogAttrs(ctx, slog.LevelWarn, "report not understood", append(c.attrs(), slog.String("pool", o.Pool.String()), slog.String("error", err.Error()))...)
+		c.log(slog.LevelWarn, "report not understood", slog.String("pool", o.Pool.String()), slog.String("error", err.Error()))
 	case seen.Limit != 0:
-		t.set.Logger.LogAttrs(ctx, slog.LevelWarn, "the upstream reports another limit than the price book", append(c.attrs(), slog.String("pool", o.Pool.String()),
-			slog.Int64("limit", seen.Limit), slog.Int64("quota", seen.Quota), slog.Time("until", seen.Until))...)
+		c.log(slog.LevelWarn, "the upstream reports another limit than the price book", slog.String("pool", o.Pool.String()),
+			slog.Int64("limit", seen.Limit), slog.Int64("quota", seen.Quota), slog.Time("until", seen.Until))
 	}
 }
 

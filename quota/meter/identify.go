@@ -2,6 +2,7 @@ package meter
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -18,6 +19,7 @@ import (
 
 // call describes a metered request.
 type call struct {
+	t        *Transport
 	match    book.Match
 	upstream *book.Upstream
 	method   *book.Method // nil: it has no price
@@ -31,14 +33,17 @@ type call struct {
 	account  string
 	caller   *Caller
 	sent     sent
-	req      *http.Request     // as the caller made it
-	key      string            // that the transport put in
-	body     secretBody        // of the answer
-	content  *priced           // nil: its price is fixed
-	upload   *upload           // the request's body, if its beginning was read; else nil
-	keys     map[string]string // of the keyed pools that it charges, by pool
-	granted  *quota.Reservation
-	spilled  string // to which upstream it went, in place of its own; or ""
+	req      *http.Request      // as the caller made it
+	key      string             // that the transport put in
+	body     secretBody         // of the answer
+	content  *priced            // nil: its price is fixed
+	upload   *upload            // the request's body, if its beginning was read; else nil
+	keys     map[string]string  // of the keyed pools that it charges, by pool
+	granted  *quota.Reservation // nil: it continues an upload
+	spilled  string             // to which upstream it went, in place of its own; or ""
+
+	free      bool     // the answer costs nothing
+	freePools []string // the pools in which it costs nothing
 }
 
 // charges returns the cost of the call by pool, as it was reserved, with its bill.
@@ -65,6 +70,17 @@ func (c *call) charges() quota.Units {
 func (c *call) refund() {
 	if b := c.caller.Budget; b != nil {
 		b.add(c.spends(nil, c.charges()))
+	}
+}
+
+// context is that of the caller. It may be needed longer than the round trip takes: until the body
+// of the answer ends.
+func (c *call) context() context.Context { return c.req.Context() }
+
+// log logs a line about the call.
+func (c *call) log(level slog.Level, says string, attrs ...slog.Attr) {
+	if l := c.t.set.Logger; l.Enabled(c.context(), level) {
+		l.LogAttrs(c.context(), level, says, append(c.attrs(), attrs...)...)
 	}
 }
 
@@ -100,7 +116,7 @@ func (t *Transport) identify(req *http.Request) (*call, error) {
 	if match.Upstream == nil {
 		return nil, nil
 	}
-	c := &call{match: match, upstream: match.Upstream, method: match.Method, verb: verb, path: path, detour: detour, abroad: from != nil, caller: caller, req: req}
+	c := &call{t: t, match: match, upstream: match.Upstream, method: match.Method, verb: verb, path: path, detour: detour, abroad: from != nil, caller: caller, req: req}
 	c.facts = t.facts(costs, c)
 	plain, query, _ := strings.Cut(path, "?") // of a URL that is sent as it is
 	if c.method != nil {
@@ -136,7 +152,7 @@ func (t *Transport) identify(req *http.Request) (*call, error) {
 
 // accountOf returns the account of a request: that which its context names, or the request
 // itself as the price book says, or else the transport's.
-func accountOf(m *book.Match, req *http.Request, context, transport string) (string, error) {
+func accountOf(m *book.Match, req *http.Request, ofContext, transport string) (string, error) {
 	from, named := m.Upstream.AccountFrom, ""
 	switch {
 	case from.Host > 0:
@@ -144,19 +160,19 @@ func accountOf(m *book.Match, req *http.Request, context, transport string) (str
 	case from.Header != "":
 		values := req.Header.Values(from.Header)
 		if len(values) > 1 {
-			return context, quota.BadInput("%s: the request has %d headers %s, and each names an account; send one", m.Upstream.Name, len(values), from.Header)
+			return ofContext, quota.BadInput("%s: the request has %d headers %s, and each names an account; send one", m.Upstream.Name, len(values), from.Header)
 		}
 		if len(values) == 1 {
 			named = strings.TrimSpace(values[0])
 		}
 	}
 	if err := (quota.Pool{Account: named}).Check(); err != nil {
-		return context, fmt.Errorf("the account that the request names: %w", err)
+		return ofContext, fmt.Errorf("the account that the request names: %w", err)
 	}
-	if context != "" && named != "" && context != named {
-		return context, quota.BadInput("%s: the context names account %.40q, and the request %.40q; nobody can say who is charged", m.Upstream.Name, context, named)
+	if ofContext != "" && named != "" && ofContext != named {
+		return ofContext, quota.BadInput("%s: the context names account %.40q, and the request %.40q; nobody can say who is charged", m.Upstream.Name, ofContext, named)
 	}
-	return cmp.Or(context, named, transport), nil
+	return cmp.Or(ofContext, named, transport), nil
 }
 
 // requestPath returns the path as it is sent.

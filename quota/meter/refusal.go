@@ -45,11 +45,11 @@ type refusal struct {
 // refusal. The body can still be read. If the upstream rejects the key, readRefusal
 // returns an error in place of the answer. The body of an answer that may be a stream is
 // not read here, but by the watcher that it returns.
-func (t *Transport) readRefusal(ctx context.Context, c *call, resp *http.Response) ([]watcher, error) {
+func (c *call) readRefusal(resp *http.Response) ([]watcher, error) {
 	if s := newStreamed(c, resp); s != nil {
 		s.shut = func(no *refusal, b *body) {
 			no.reason = said(s.resp, b, c.hidden())
-			t.shuts.do(func() { t.shut(ctx, c, no) })
+			c.t.shuts.do(func() { c.shut(no) })
 		}
 		return []watcher{s}, nil
 	}
@@ -63,16 +63,16 @@ func (t *Transport) readRefusal(ctx context.Context, c *call, resp *http.Respons
 		if resp.Body != nil { // some base transports return no body
 			_ = resp.Body.Close() // the caller does not get it
 		}
-		t.set.Logger.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", append(c.attrs(), slog.String("error", err.Error()))...)
+		c.log(slog.LevelWarn, "refused by the upstream", slog.String("error", err.Error()))
 		return nil, err
 	}
 	no.reason = said(resp, &b, c.hidden())
-	t.shut(ctx, c, no)
+	c.shut(no)
 	return nil, nil
 }
 
 // shut shuts the pools that a refusal is about, for every process.
-func (t *Transport) shut(ctx context.Context, c *call, no *refusal) {
+func (c *call) shut(no *refusal) {
 	var pools []quota.Pool
 	for _, name := range no.pools(c) {
 		if pool, ok := c.refusedPool(name); ok {
@@ -80,13 +80,12 @@ func (t *Transport) shut(ctx context.Context, c *call, no *refusal) {
 		}
 	}
 	if len(pools) == 0 {
-		t.set.Logger.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", append(c.attrs(), slog.String("rule", no.found), slog.String("reason", no.reason))...)
+		c.log(slog.LevelWarn, "refused by the upstream", slog.String("rule", no.found), slog.String("reason", no.reason))
 		return // it has no price, and charges no pool, or the rule names no pool of its keys
 	}
-	ctx = context.WithoutCancel(ctx) // other callers need the block even if this one gives up
 	for _, pool := range pools {
-		err := t.block(ctx, c, pool, no)
-		attrs := append(c.attrs(), slog.String("pool", pool.String()), slog.String("rule", no.found), slog.String("reason", no.reason))
+		err := c.block(pool, no)
+		attrs := []slog.Attr{slog.String("pool", pool.String()), slog.String("rule", no.found), slog.String("reason", no.reason)}
 		switch {
 		case no.wait > 0:
 			attrs = append(attrs, slog.String("retry_after", no.wait.String()))
@@ -99,9 +98,9 @@ func (t *Transport) shut(ctx context.Context, c *call, no *refusal) {
 		if err != nil { // the answer is what the caller gets
 			attrs = append(attrs, slog.String("error", err.Error()))
 		}
-		t.set.Logger.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", attrs...)
+		c.log(slog.LevelWarn, "refused by the upstream", attrs...)
 		if no.limit > 0 {
-			t.tell(ctx, c, quota.Observation{Pool: pool, Limit: no.limit})
+			c.tell(quota.Observation{Pool: pool, Limit: no.limit})
 		}
 	}
 }
@@ -121,10 +120,12 @@ func (no *refusal) pools(c *call) []string {
 	return nil
 }
 
-// block shuts a pool for every process, or lowers the rate of one whose limit is learned.
-func (t *Transport) block(ctx context.Context, c *call, pool quota.Pool, no *refusal) error {
-	ctx, cancel := context.WithTimeout(ctx, blockTimeout)
+// block shuts a pool for every process, or lowers the rate of one whose limit is learned. Other
+// callers need the block even if this one gives up.
+func (c *call) block(pool quota.Pool, no *refusal) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.context()), blockTimeout)
 	defer cancel()
+	ledger := c.t.ledger
 	of := c.upstream.Pools[pool.Name]
 	if learns := of != nil && of.Learned != nil && c.granted != nil; learns && no.rule.Until == book.UntilReset && of.Calendar() {
 		c.granted.Unanswered() // the pool is shut, which says nothing about its rate
@@ -138,19 +139,19 @@ func (t *Transport) block(ctx context.Context, c *call, pool quota.Pool, no *ref
 	}
 	switch {
 	case no.wait > 0:
-		return t.ledger.BlockFor(ctx, pool, no.wait, no.reason)
+		return ledger.BlockFor(ctx, pool, no.wait, no.reason)
 	case !no.until.IsZero():
 		// a time in the past, by another clock, also means as soon as possible
-		if err := t.ledger.BlockFor(ctx, pool, time.Second, no.reason); err != nil {
+		if err := ledger.BlockFor(ctx, pool, time.Second, no.reason); err != nil {
 			return err
 		}
-		err := t.ledger.Block(ctx, pool, no.until, no.reason)
+		err := ledger.Block(ctx, pool, no.until, no.reason)
 		if no.rule.For > 0 && errors.Is(err, quota.ErrBadInput) { // a date too far off to be meant
-			return t.ledger.BlockFor(ctx, pool, no.rule.For, no.reason)
+			return ledger.BlockFor(ctx, pool, no.rule.For, no.reason)
 		}
 		return err
 	}
-	return t.ledger.BlockUntilReset(ctx, pool, no.reason)
+	return ledger.BlockUntilReset(ctx, pool, no.reason)
 }
 
 // findRefusal returns the refusal of the first rule that matches an answer, or nil.

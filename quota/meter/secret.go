@@ -224,7 +224,7 @@ func (c *call) guardURLs(values []string, redirects bool) error {
 }
 
 // checkCarrier returns an error if a key would be sent in plain text. The call is not one over TLS.
-func (t *Transport) checkCarrier(c *call) error {
+func (c *call) checkCarrier() error {
 	req := c.req
 	if c.key == "" && (c.upstream.Key.Header == "" || !hasCredential(req.Header, c.upstream.Key.Header)) {
 		return nil
@@ -235,7 +235,7 @@ func (t *Transport) checkCarrier(c *call) error {
 	if !loopback(req.URL.Hostname()) {
 		return bad("the address is http://" + hostOf(req.URL) + ", and a key is sent over TLS only; write https://")
 	}
-	if base, is := t.set.Base.(*http.Transport); is && base.Proxy != nil {
+	if base, is := c.t.set.Base.(*http.Transport); is && base.Proxy != nil {
 		if proxy, err := base.Proxy(req); err == nil && proxy != nil && !loopback(proxy.Hostname()) {
 			return bad("the address is http://" + hostOf(req.URL) + ", and a proxy would see the key; call it without the proxy")
 		}

@@ -46,39 +46,40 @@ func (s *sent) unsent() bool { return s.asked.Load() && s.conns.Load() == 0 }
 // settle corrects the charge of a call if it is known to be wrong, or will be known when
 // its answer was read. Otherwise the charge stays, also for a failed call, because the
 // server may have received it.
-func (t *Transport) settle(ctx context.Context, c *call, r *quota.Reservation, resp *http.Response, err error) {
-	if r == nil || c.fixed && err == nil && c.sent.conns.Load() <= 1 { // it continues an upload, or nothing changes
+func (c *call) settle(resp *http.Response, err error) {
+	conns := c.sent.conns.Load()
+	if c.granted == nil || c.fixed && err == nil && conns <= 1 { // it continues an upload, or nothing changes
 		return
 	}
-	h := charge{t: t, ctx: ctx, c: c, r: r}
-	if err == nil && resp != nil {
-		h.freePools, h.free = c.free(resp)
+	answered := err == nil && resp != nil
+	if answered {
+		c.freePools, c.free = c.costless(resp)
 	}
-	switch conns := c.sent.conns.Load(); {
+	switch {
 	case err != nil && c.sent.unsent():
-		t.giveBack(ctx, c, r)
-		h.done()
-	case h.free && h.c.slots == 0:
-		h.settleTo(quota.Units{}, reserved(r))
-	case err == nil && resp != nil && (c.content != nil || h.c.slots > 0):
-		h.follow(resp)
-	case len(h.freePools) > 0:
-		h.settleTo(reserved(r), reserved(r))
+		c.giveBack()
+		c.done()
+	case c.free && c.slots == 0:
+		c.settleTo(quota.Units{}, reserved(c.granted))
+	case answered && (c.content != nil || c.slots > 0):
+		c.follow(resp)
+	case len(c.freePools) > 0:
+		c.settleTo(reserved(c.granted), reserved(c.granted))
 	case conns > 1:
-		all := reserved(r)
+		all := reserved(c.granted)
 		for pool := range all {
 			all[pool] *= conns
 		}
-		h.settleNow(all)
-		h.done()
+		c.settleNow(all)
+		c.done()
 	default:
-		h.done()
+		c.done()
 	}
 }
 
-// free returns the pools in which the upstream does not charge for an answer, or true if
+// costless returns the pools in which the upstream does not charge for an answer, or true if
 // it does in none.
-func (c *call) free(resp *http.Response) (pools []string, all bool) {
+func (c *call) costless(resp *http.Response) (pools []string, all bool) {
 	if c.upstream.FailedFree && resp.StatusCode >= 500 {
 		return nil, true
 	}
@@ -96,10 +97,10 @@ func (c *call) free(resp *http.Response) (pools []string, all bool) {
 // settleTo settles a call to what it has cost, behind its caller's back. A pool that is
 // missing in units has cost nothing. Net/http repeats a request on another connection if
 // the first one was dead; each of these tries counts as it was reserved.
-func (h charge) settleTo(units, reserved quota.Units) {
-	tries := h.c.sent.conns.Load() - 1
+func (c *call) settleTo(units, reserved quota.Units) {
+	tries := c.sent.conns.Load() - 1
 	same := true
-	for _, pool := range h.freePools {
+	for _, pool := range c.freePools {
 		if _, charged := units[pool]; charged {
 			units[pool] = 0
 		}
@@ -108,35 +109,33 @@ func (h charge) settleTo(units, reserved quota.Units) {
 		units[pool] = min(units[pool]+n*max(tries, 0), window.MaxUnits)
 		same = same && units[pool] == n
 	}
-	same = same && !h.c.atEnd
-	if same && h.c.slots == 0 {
-		h.done()
-		h.c.content.settled()
+	same = same && !c.atEnd
+	if same && c.slots == 0 {
+		c.done()
+		c.content.settled()
 		return
 	}
-	h.t.later.do(func() {
-		defer h.c.content.settled()
-		if same {
-			h.done()
-			return
+	c.t.later.do(func() {
+		defer c.content.settled()
+		if !same {
+			c.settleNow(units)
 		}
-		h.settleNow(units)
-		h.done()
+		c.done()
 	})
 }
 
-func (h charge) settleNow(units quota.Units) {
-	if _, err := h.r.Settle(h.ctx, units); err != nil {
-		h.t.logUnsettled(h.ctx, h.c, err)
+func (c *call) settleNow(units quota.Units) {
+	if _, err := c.granted.Settle(c.context(), units); err != nil {
+		c.unsettled(err)
 		return
 	}
-	charged.Of(h.ctx).Settle(h.c.keys, h.r, units)
-	if b := h.c.caller.Budget; b != nil {
-		before := reserved(h.r)
+	charged.Of(c.context()).Settle(c.keys, c.granted, units)
+	if b := c.caller.Budget; b != nil {
+		before := reserved(c.granted)
 		if _, named := units[book.Money]; !named {
 			delete(before, book.Money) // it stands
 		}
-		b.add(h.c.spends(units, before))
+		b.add(c.spends(units, before))
 	}
 }
 
@@ -151,23 +150,21 @@ func reserved(r *quota.Reservation) quota.Units {
 
 // done gives back the slots of a call, once nothing of it is under way any more: its answer
 // has ended or was closed, or it has no answer.
-func (h charge) done() {
-	if err := h.r.Done(h.ctx); err != nil {
-		h.t.logUnsettled(h.ctx, h.c, err)
-	}
-}
+func (c *call) done() { c.unsettled(c.granted.Done(c.context())) }
 
-func (t *Transport) giveBack(ctx context.Context, c *call, r *quota.Reservation) {
+func (c *call) giveBack() {
 	c.refund()
-	if _, err := r.Release(ctx); err != nil {
-		t.logUnsettled(ctx, c, err)
+	if _, err := c.granted.Release(c.context()); err != nil {
+		c.unsettled(err)
 		return
 	}
-	charged.Of(ctx).Settle(c.keys, r, nil)
+	charged.Of(c.context()).Settle(c.keys, c.granted, nil)
 }
 
-// logUnsettled logs that the ledger's count of a call is wrong. The caller does not get
-// this error, but the call's own answer or error.
-func (t *Transport) logUnsettled(ctx context.Context, c *call, err error) {
-	t.set.Logger.LogAttrs(ctx, slog.LevelWarn, "call not settled", append(c.attrs(), slog.String("error", err.Error()))...)
+// unsettled logs an error after which the ledger's count of a call is wrong. The caller does not
+// get this error, but the call's own answer or error.
+func (c *call) unsettled(err error) {
+	if err != nil {
+		c.log(slog.LevelWarn, "call not settled", slog.String("error", err.Error()))
+	}
 }

@@ -2,7 +2,6 @@ package meter
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -22,77 +21,71 @@ const SpilledHeader = "Headroom-Spilled"
 // obtain reserves the units of a call before it is sent. If its upstream has none now, the call goes to the
 // first of those that have some to which it may spill. Otherwise it waits for its own. It returns the call
 // that is sent.
-func (t *Transport) obtain(ctx context.Context, c *call) (*call, *quota.Reservation, error) {
+func (t *Transport) obtain(c *call) (*call, error) {
+	ctx := c.context()
 	wait := *cmp.Or(c.caller.MaxWait, &t.set.MaxWait)
 	if !c.match.MaySpill() || c.detour || c.req.Response != nil {
-		r, err := t.reserve(ctx, c, wait)
-		return c, r, err
+		return c, c.reserve(wait)
 	}
 	var refused error
 	if wait <= 0 || !t.ledger.InLine(ctx, c.asks()) {
-		r, err := t.reserve(ctx, c, 0)
-		if !errors.Is(err, quota.ErrRefused) {
-			return c, r, err
+		if refused = c.reserve(0); !errors.Is(refused, quota.ErrRefused) {
+			return c, refused
 		}
-		refused = err
 	}
 	for i := range c.upstream.Spill {
 		s := &c.upstream.Spill[i]
-		to, r, err := t.spill(c, s, cmp.Or(s.Account, c.account))
-		says, attrs := "call spilled", append(c.attrs(), slog.String("to", s.String()))
-		if err != nil {
-			says, attrs = "call does not spill", append(attrs, slog.String("error", err.Error()))
-		}
-		t.set.Logger.LogAttrs(ctx, slog.LevelDebug, says, attrs...)
+		to, err := t.spill(c, s, cmp.Or(s.Account, c.account))
 		if err == nil {
+			c.log(slog.LevelDebug, "call spilled", slog.String("to", s.String()))
 			t.ledger.Spilled(ctx, c.asks(), to.spilled)
-			return to, r, nil
+			return to, nil
 		}
+		c.log(slog.LevelDebug, "call does not spill", slog.String("to", s.String()), slog.String("error", err.Error()))
 	}
 	if wait <= 0 {
-		return c, nil, refused
+		return c, refused
 	}
-	r, err := t.reserve(ctx, c, wait)
-	return c, r, err
+	return c, c.reserve(wait)
 }
 
 var errNoSpill = errors.New("the other upstream does not have the call, there is no key for it, or the caller may not use it")
 
 // spill reserves the units of a call at another upstream, or at another account of its own. The call has
 // its body whatever comes of it.
-func (t *Transport) spill(c *call, s *book.Spill, account string) (*call, *quota.Reservation, error) {
+func (t *Transport) spill(c *call, s *book.Spill, account string) (*call, error) {
 	req := c.moved(s.Upstream, account)
 	if req == nil || s.Upstream == c.upstream && account == c.account {
-		return nil, nil, errNoSpill
+		return nil, errNoSpill
 	}
 	to, err := t.identify(req)
 	switch {
 	case err != nil:
-		return nil, nil, err
+		return nil, err
 	case to == nil || to.upstream != s.Upstream || to.match.Route == nil || to.account != account || to.resumed, // or the book has just changed
 		c.caller.Spill != nil && !c.caller.Spill(req, &to.match, false):
-		return nil, nil, errNoSpill
+		return nil, errNoSpill
 	}
 	if to.key, err = t.keys.key(req.Context(), to); err == nil && to.key == "" && to.upstream.Key.Header != "" {
 		err = errNoSpill
 	}
 	if err == nil && req.URL.Scheme != "https" {
-		err = t.checkCarrier(to)
+		err = to.checkCarrier()
 	}
 	if err == nil && !to.fixed {
 		err = t.priceAgain(c, to)
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	to.upload, to.spilled = c.upload, s.String()
-	if to.granted, err = t.reserve(req.Context(), to, 0); err != nil {
-		return nil, nil, err
+	if err := to.reserve(0); err != nil {
+		return nil, err
 	}
 	if c.caller.Spill != nil {
 		c.caller.Spill(req, &to.match, true)
 	}
-	return to, to.granted, nil
+	return to, nil
 }
 
 // priceAgain prices a call by another book's rules. What was read of its body is read again, and what is

@@ -162,16 +162,14 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			c.key, err = t.keys.key(req.Context(), c)
 		}
 		if err == nil && req.URL.Scheme != "https" {
-			err = t.checkCarrier(c)
+			err = c.checkCarrier()
 		}
 	}
 	if err == nil && !c.resumed && !c.fixed {
 		err = t.price(c, req)
 	}
-	var r *quota.Reservation
 	if err == nil && !c.resumed {
-		c, r, err = t.obtain(req.Context(), c)
-		c.granted = r
+		c, err = t.obtain(c)
 	}
 	if err != nil {
 		if req.Body != nil {
@@ -185,7 +183,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	resp, err := t.send(c, r)
+	resp, err := c.send()
+	r := c.granted
 	below := RefusalOf(resp) // of another transport of ours, which did not send it
 	if resp != nil {
 		resp.Request = c.req // not ours, which has the key
@@ -201,10 +200,10 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		markRefused(resp, below)
 	}
 	if below != nil && r != nil {
-		t.giveBack(req.Context(), c, r)
-		charge{t: t, ctx: req.Context(), c: c, r: r}.done()
+		c.giveBack()
+		c.done()
 	} else {
-		t.settle(req.Context(), c, r, resp, err)
+		c.settle(resp, err)
 	}
 	if err != nil || resp == nil || below != nil || len(resp.Header[RefusedHeader]) > 0 { // the upstream did not say it
 		r.Unanswered()
@@ -215,21 +214,21 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if resp.Body != nil {
 			_ = resp.Body.Close() // the caller does not get it
 		}
-		t.set.Logger.LogAttrs(req.Context(), slog.LevelWarn, "redirect not followed", append(c.attrs(), slog.String("error", err.Error()))...)
+		c.log(slog.LevelWarn, "redirect not followed", slog.String("error", err.Error()))
 		return nil, err
 	}
 	if len(c.reports) == 0 && resp.StatusCode < c.refused { // nearly always
 		r.Answered()
 		return resp, nil
 	}
-	watchers := t.readFeedback(req.Context(), c, resp)
-	refusals, err := t.readRefusal(req.Context(), c, resp)
+	watchers := c.readFeedback(resp)
+	refusals, err := c.readRefusal(resp)
 	if err != nil {
 		r.Unanswered()
 		return nil, err
 	}
 	r.Answered() // unless it was refused: then the pool is shut again
-	t.watch(resp, append(watchers, refusals...))
+	watch(resp, append(watchers, refusals...))
 	return resp, nil
 }
 
@@ -237,14 +236,14 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 var errPanicked = errors.New("the base transport panicked")
 
 // send sends a call. If the base transport panics, the call has ended without an answer.
-func (t *Transport) send(c *call, r *quota.Reservation) (*http.Response, error) {
+func (c *call) send() (*http.Response, error) {
 	panicked := true
 	defer func() {
 		if panicked {
-			t.settle(c.req.Context(), c, r, nil, errPanicked)
+			c.settle(nil, errPanicked)
 		}
 	}()
-	resp, err := t.set.Base.RoundTrip(prepare(c.req, c))
+	resp, err := c.t.set.Base.RoundTrip(prepare(c.req, c))
 	panicked = false
 	return resp, err
 }
@@ -261,15 +260,22 @@ func (c *call) asks() quota.Call {
 	return asked
 }
 
-func (t *Transport) reserve(ctx context.Context, c *call, wait time.Duration) (*quota.Reservation, error) {
-	if c.caller.Budget != nil {
-		if err := t.budget(ctx, c); err != nil {
-			return nil, err
+// reserve reserves the units of a call.
+func (c *call) reserve(wait time.Duration) error {
+	t, ctx := c.t, c.context()
+	if b := c.caller.Budget; b != nil {
+		spends := c.spends(c.charges(), nil)
+		err := b.take(spends)
+		if err != nil && t.later.wait(ctx) == nil { // what has ended may have cost less than it reserved
+			err = b.take(spends)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	if err := t.shuts.wait(ctx); err != nil {
 		c.refund()
-		return nil, err
+		return err
 	}
 	done, asked := t.later.done.Load(), c.asks()
 	ask := func() (*quota.Reservation, error) {
@@ -291,29 +297,21 @@ func (t *Transport) reserve(ctx context.Context, c *call, wait time.Duration) (*
 		if errors.As(err, &unpriced) && c.method == nil {
 			err = &quota.UnpricedError{Upstream: unpriced.Upstream, Method: unpriced.Method, Hint: hint(c)}
 		}
-		return nil, err
+		return err
 	}
+	c.granted = r
 	if record := charged.Of(ctx); record != nil {
 		record.Grant(c.keys, r)
 	}
 	if err := ctx.Err(); err != nil { // nothing has left yet
-		t.giveBack(ctx, c, r)
-		return nil, err
+		c.giveBack()
+		return err
 	}
 	if t.set.Logger.Enabled(ctx, slog.LevelDebug) {
-		t.set.Logger.LogAttrs(ctx, slog.LevelDebug, "call granted", append(c.attrs(),
-			slog.String("pool", r.Pool.String()), slog.Int64("units", r.Units), slog.Int64("used", r.Used), slog.Int64("limit", r.Limit))...)
+		c.log(slog.LevelDebug, "call granted",
+			slog.String("pool", r.Pool.String()), slog.Int64("units", r.Units), slog.Int64("used", r.Used), slog.Int64("limit", r.Limit))
 	}
-	return r, nil
-}
-
-func (t *Transport) budget(ctx context.Context, c *call) error {
-	spends := c.spends(c.charges(), nil)
-	err := c.caller.Budget.take(spends)
-	if err != nil && t.later.wait(ctx) == nil { // what has ended may have cost less than it reserved
-		err = c.caller.Budget.take(spends)
-	}
-	return err
+	return nil
 }
 
 // prepare makes the request that is sent: a copy, because a RoundTripper must not

@@ -17,7 +17,7 @@ type watcher interface {
 	ended(eof bool) // the body was read to its end, or else closed or cut
 }
 
-func (t *Transport) watch(resp *http.Response, watchers []watcher) {
+func watch(resp *http.Response, watchers []watcher) {
 	if len(watchers) == 0 {
 		return
 	}
