@@ -198,19 +198,18 @@ func (a *Address) store(ctx context.Context, clock quota.Clock, births storekit.
 	case "memory":
 		return memstore.New(&memstore.Options{Clock: clock}), func() error { return nil }, nil
 	case "sqlite":
-		s, err := sqlitestore.Open(ctx, a.File, &sqlitestore.Options{Clock: clock, Births: births, Families: true}) // for those who reserve over HTTP
-		if err != nil {
-			return nil, nil, err
-		}
-		return s, s.Close, nil
+		return closing(sqlitestore.Open(ctx, a.File, &sqlitestore.Options{Clock: clock, Births: births, Families: true})) // for those who reserve over HTTP
 	case "postgres":
-		s, err := pgstore.Open(a.String(), &pgstore.Options{Births: births})
-		if err != nil {
-			return nil, nil, err
-		}
-		return s, s.Close, nil
+		return closing(pgstore.Open(a.String(), &pgstore.Options{Births: births}))
 	}
-	s, err := redisstore.Open(a.String(), &redisstore.Options{Births: births})
+	return closing(redisstore.Open(a.String(), &redisstore.Options{Births: births}))
+}
+
+// closing returns a store that was opened, and what closes it.
+func closing[S interface {
+	quota.Store
+	Close() error
+}](s S, err error) (quota.Store, func() error, error) {
 	if err != nil {
 		return nil, nil, err
 	}
