@@ -195,10 +195,8 @@ func (a *ask) logs(i int) int {
 	if a.old != nil {
 		windows = slices.Concat(windows, a.old[i])
 	}
-	for _, w := range windows {
-		if hasKey(w.Spec) {
-			return len(windows)
-		}
+	if slices.ContainsFunc(windows, func(w window.Limit) bool { return hasKey(w.Spec) }) {
+		return len(windows)
 	}
 	return 0
 }
@@ -303,10 +301,14 @@ func (s *Store) thisHour(at window.Instant, zone *time.Location) hour {
 	if d := s.hour.Load(); d != nil && d.zone == zone && d.start <= at && at < d.end {
 		return d.hour
 	}
-	start, end, name := storekit.HourOf(at, zone)
-	d := &hourOf{hour{bounds{start, end}, name}, zone}
+	d := &hourOf{hourAt(at, zone), zone}
 	s.hour.Store(d)
 	return d.hour
+}
+
+func hourAt(at window.Instant, zone *time.Location) hour {
+	start, end, name := storekit.HourOf(at, zone)
+	return hour{bounds{start, end}, name}
 }
 
 type hourOf struct {
@@ -316,19 +318,12 @@ type hourOf struct {
 
 // hourList returns the hours around the instants in a.around.
 func (a *ask) hourList(c *quota.Charge) []hour {
-	var all []bounds
+	var all []hour
 	for _, at := range a.around {
-		start, end, _ := storekit.HourOf(at, c.Zone)
-		_, next, _ := storekit.HourOf(end, c.Zone)
-		before, _, _ := storekit.HourOf(start-1, c.Zone)
-		all = append(all, bounds{start, end}, bounds{end, next}, bounds{before, start})
+		h := hourAt(at, c.Zone)
+		all = append(all, h, hourAt(h.end, c.Zone), hourAt(h.start-1, c.Zone))
 	}
-	var hours []hour
-	for _, b := range distinct(all) {
-		_, _, name := storekit.HourOf(b.start, c.Zone)
-		hours = append(hours, hour{b, name})
-	}
-	return hours
+	return distinct(all)
 }
 
 // packed is a row of doubles.

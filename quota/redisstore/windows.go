@@ -116,11 +116,11 @@ func (a *ask) periods(s window.Spec) []bounds {
 	return distinct(all)
 }
 
-func distinct(all []bounds) []bounds {
-	var some []bounds
-	for _, b := range all {
-		if !slices.Contains(some, b) {
-			some = append(some, b)
+// distinct returns each of all once, in their order.
+func distinct[T comparable](all []T) (some []T) {
+	for _, one := range all {
+		if !slices.Contains(some, one) {
+			some = append(some, one)
 		}
 	}
 	return some

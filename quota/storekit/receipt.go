@@ -2,6 +2,7 @@ package storekit
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/headroom-quota/headroom/quota"
 )
@@ -46,10 +47,5 @@ func OtherWindows(c *quota.Charge) error {
 // Released reports whether a reservation was settled to nothing. Its id is free again:
 // the call was never sent, and another try is charged as if it were the first.
 func Released(units []int64) bool {
-	for _, u := range units {
-		if u != 0 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(units, func(u int64) bool { return u != 0 })
 }
