@@ -41,11 +41,7 @@ func (c *call) follow(resp *http.Response) {
 		return
 	}
 	if p := c.content.plan; p != nil {
-		length := resp.ContentLength
-		if resp.Body == nil || resp.Body == http.NoBody {
-			length = 0 // that of HEAD is what GET would have
-		}
-		a.reading = p.Answer.Read(content.Message{Header: resp.Header, Length: length})
+		a.reading = p.Answer.Read(content.Message{Header: resp.Header, Length: lengthOf(resp)})
 	}
 	if cost := c.t.set.Actual[c.upstream.Name]; cost != nil {
 		c.content.cost = cost(resp, c.name)
@@ -55,6 +51,14 @@ func (c *call) follow(resp *http.Response) {
 	if a.reading != nil && a.reading.Decodes() { // should the caller never close it
 		runtime.AddCleanup(a, func(r *content.Reading) { r.End(false) }, a.reading)
 	}
+}
+
+// lengthOf is the length of an answer's body; -1 if it is not known.
+func lengthOf(resp *http.Response) int64 {
+	if resp.Body == nil || resp.Body == http.NoBody {
+		return 0 // the header of HEAD has what GET would have
+	}
+	return resp.ContentLength
 }
 
 // watch gives the slots back if nobody closes the body. The call is over when the caller's context

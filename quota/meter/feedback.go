@@ -55,10 +55,7 @@ func (c *call) readFeedback(resp *http.Response) (later []watcher) {
 			c.observeStandard(resp, came)
 			continue
 		}
-		length := resp.ContentLength
-		if resp.Body == nil || resp.Body == http.NoBody {
-			length = 0
-		}
+		length := lengthOf(resp)
 		reading := r.sources.Read(content.Message{Header: resp.Header, Length: length})
 		if !r.sources.NeedsBody(length) || length == 0 {
 			c.observe(resp, came, r, reading)

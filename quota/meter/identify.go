@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/net/idna"
 
@@ -239,18 +240,15 @@ func namedHost(req *http.Request) string {
 
 // asciiHost returns a host as net/http resolves it.
 func asciiHost(host string) string {
-	for i := range len(host) {
-		if host[i] < 0x80 {
-			continue
-		}
-		name, port := host, ""
-		if i := strings.LastIndexByte(host, ':'); i >= 0 {
-			name, port = host[:i], host[i:]
-		}
-		if ascii, err := idna.Lookup.ToASCII(name); err == nil {
-			return ascii + port
-		}
+	if !strings.ContainsFunc(host, func(c rune) bool { return c >= utf8.RuneSelf }) {
 		return host
+	}
+	name, port := host, ""
+	if i := strings.LastIndexByte(host, ':'); i >= 0 {
+		name, port = host[:i], host[i:]
+	}
+	if ascii, err := idna.Lookup.ToASCII(name); err == nil {
+		return ascii + port
 	}
 	return host
 }

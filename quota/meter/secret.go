@@ -20,13 +20,14 @@ type hidden []string
 // instead replaces a key.
 const instead = "[key]"
 
-// hiddenIn returns the hidden texts of a request, with the key that was put into it.
-func hiddenIn(req *http.Request, header, key string) (all hidden) {
-	if key != "" {
-		all = append(all, key)
+// hidden returns the keys of a call that was sent: that which was put into it, and those of its caller. They
+// are collected only where something might repeat them.
+func (c *call) hidden() (all hidden) {
+	if c.key != "" {
+		all = append(all, c.key)
 	}
-	for name, values := range req.Header {
-		if isCredential(name, header) {
+	for name, values := range c.req.Header {
+		if isCredential(name, c.upstream.Key.Header) {
 			all = append(all, values...)
 		}
 	}
@@ -126,10 +127,6 @@ func unescape(text string) string {
 	}
 	return out.String()
 }
-
-// hidden returns the keys of a call that was sent. They are collected only where something
-// might repeat them.
-func (c *call) hidden() hidden { return hiddenIn(c.req, c.upstream.Key.Header, c.key) }
 
 func (c *call) hides() bool { return c.key != "" || hasCredential(c.req.Header, c.upstream.Key.Header) }
 
