@@ -239,6 +239,14 @@ func TestOneBudgetOfManyProcesses(t *testing.T) {
 			t.Cleanup(server.Kill)
 			return "redis://" + server.Addr + "/0"
 		},
+		"cluster": func(t *testing.T) string {
+			c, err := redistest.StartCluster(t.TempDir(), 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(c.Kill)
+			return "redis://" + c.Addrs()[0] + "?addr=" + strings.Join(c.Addrs()[1:], "&addr=")
+		},
 		"postgres": func(t *testing.T) string { return pgtest.Shared(t) },
 	}
 	dearest := int64(2*400*15*3 + 300*3) // of one call
