@@ -1,6 +1,7 @@
 package console
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,6 +47,25 @@ func sameFile(one, other string) bool {
 	}
 	b, err := os.Stat(other)
 	return err == nil && os.SameFile(a, b)
+}
+
+// WriteWhole writes a file in one step, so that no reader sees half of it. If it may not
+// replace another file, the error is [os.ErrExist].
+func WriteWhole(path string, text []byte, mode os.FileMode, replace bool) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".ingestor-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+	if err == nil && replace {
+		if err = os.Rename(f.Name(), path); err == nil {
+			return nil
+		}
+	} else if err == nil {
+		err = os.Link(f.Name(), path)
+	}
+	return errors.Join(err, os.Remove(f.Name()))
 }
 
 // Installed returns the path at which `go install` writes the program.

@@ -57,7 +57,12 @@ func UploadKey(s *settings.Settings) ([]byte, error) {
 	path := filepath.Join(s.State, "proxy-uploads.key")
 	key, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err = makeUploadKey(s, path); err == nil {
+		made := make([]byte, UploadKeySize)
+		_, _ = rand.Read(made) // it never fails
+		if err = s.MakeState(path); err == nil {
+			err = console.WriteWhole(path, made, 0o600, false)
+		}
+		if err == nil || errors.Is(err, fs.ErrExist) { // another process was faster
 			key, err = os.ReadFile(path)
 		}
 	}
@@ -68,25 +73,4 @@ func UploadKey(s *settings.Settings) ([]byte, error) {
 		return nil, fmt.Errorf("%s is not a key of uploads\nTo have a new one made, remove the file: rm %s", path, shell.Quote(path))
 	}
 	return key, nil
-}
-
-// makeUploadKey writes a new key, unless another process has written one meanwhile.
-func makeUploadKey(s *settings.Settings, path string) error {
-	if err := s.MakeState(path); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(s.State, ".uploads-*")
-	if err != nil {
-		return err
-	}
-	var key [UploadKeySize]byte
-	_, _ = rand.Read(key[:]) // it never fails
-	_, err = f.Write(key[:])
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Link(f.Name(), path) // never in the place of another one
-	}
-	if errors.Is(err, fs.ErrExist) {
-		err = nil
-	}
-	return errors.Join(err, os.Remove(f.Name()))
 }
