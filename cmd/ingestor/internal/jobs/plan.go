@@ -25,87 +25,68 @@ import (
 	"github.com/headroom-quota/headroom/quota/open"
 )
 
-type planFlags struct {
-	days int
-	from string
-	svg  string
-}
-
 // errInterrupted does not leave with 75, which would mean that the plan does not fit.
 var errInterrupted = &console.Exit{Code: console.ExitFailed, Err: errors.New("interrupted before the plan was complete")}
 
 func PlanCommand(a *session.Session) *cobra.Command {
-	var f planFlags
-	cmd := a.Command("plan", console.NoArgs, func(cmd *cobra.Command, _ []string) error {
-		return makePlan(a, cmd, &f)
-	})
-	cmd.Flags().IntVar(&f.days, "days", plan.DefaultDays, "`number` of days of the upstream's calendar, today included")
-	cmd.Flags().StringVar(&f.from, "from", "", "first `day` of the upstream's calendar, as 2027-03-01 (default now)")
-	cmd.Flags().StringVar(&f.svg, "svg", "", "draw the plan into this `file`")
-	return cmd
-}
-
-func makePlan(a *session.Session, cmd *cobra.Command, f *planFlags) error {
-	o, err := f.options(a.Now().Truncate(time.Second))
-	if err != nil {
-		return err
-	}
-	s, err := a.Settings(cmd.Flags())
-	if err != nil {
-		return err
-	}
-	if err := s.Priced(s.List()); err != nil {
-		return err
-	}
-	debug.SetGCPercent(400) // a plan makes much garbage: this saves a fifth of the time, for some 100 MB
-	notes, err := since(cmd.Context(), a, s, o, f.from == "")
-	if err != nil {
-		return err
-	}
-	told := tellDays(a, o)
-	p, err := plan.Make(cmd.Context(), &s.Config, s.Book, o)
-	told()
-	if cmd.Context().Err() != nil {
-		return errInterrupted
-	}
-	if err != nil {
-		return err
-	}
-	p.Notes = append(notes, p.Notes...)
-	programs := slices.ContainsFunc(s.List(), func(j *ingest.Job) bool { return j.Kind.Runs() })
-	if err := a.Print(p, func(s *console.Sheet) { writePlan(s, p, programs) }); err != nil {
-		return err
-	}
-	for _, note := range p.Notes {
-		fmt.Fprintf(a.Stderr, "ingestor: %s\n", note)
-	}
-	if f.svg != "" {
-		if err := os.WriteFile(f.svg, p.SVG(), 0o644); err != nil {
-			return console.Config(fmt.Errorf("draw the plan: %w", err))
+	var o plan.Options
+	var from, svg string
+	cmd := a.Command("plan", console.NoArgs, func(cmd *cobra.Command, _ []string) (err error) {
+		if o.Days < 1 || o.Days > plan.MaxDays {
+			return console.Usage("--days must be 1 to %d, not %d", plan.MaxDays, o.Days)
 		}
-	}
-	switch {
-	case p.Impossible != "":
-		return console.Config(errors.New(p.Impossible))
-	case !p.Fits:
-		return &console.Exit{Code: console.ExitDeferred}
-	}
-	return nil
-}
-
-func (f *planFlags) options(now time.Time) (*plan.Options, error) {
-	if f.days < 1 || f.days > plan.MaxDays {
-		return nil, console.Usage("--days must be 1 to %d, not %d", plan.MaxDays, f.days)
-	}
-	o := &plan.Options{From: now, Days: f.days}
-	if f.from != "" {
-		day, err := plan.ParseDay(f.from)
+		o.From = a.Now().Truncate(time.Second)
+		if from != "" {
+			if o.From, err = plan.ParseDay(from); err != nil {
+				return console.Usage("--from: %w", err)
+			}
+		}
+		s, err := a.Settings(cmd.Flags())
 		if err != nil {
-			return nil, console.Usage("--from: %w", err)
+			return err
 		}
-		o.From = day
-	}
-	return o, nil
+		if err := s.Priced(s.List()); err != nil {
+			return err
+		}
+		debug.SetGCPercent(400) // a plan makes much garbage: this saves a fifth of the time, for some 100 MB
+		notes, err := since(cmd.Context(), a, s, &o, from == "")
+		if err != nil {
+			return err
+		}
+		told := tellDays(a, &o)
+		p, err := plan.Make(cmd.Context(), &s.Config, s.Book, &o)
+		told()
+		if cmd.Context().Err() != nil {
+			return errInterrupted
+		}
+		if err != nil {
+			return err
+		}
+		p.Notes = append(notes, p.Notes...)
+		programs := slices.ContainsFunc(s.List(), func(j *ingest.Job) bool { return j.Kind.Runs() })
+		if err := a.Print(p, func(s *console.Sheet) { writePlan(s, p, programs) }); err != nil {
+			return err
+		}
+		for _, note := range p.Notes {
+			fmt.Fprintf(a.Stderr, "ingestor: %s\n", note)
+		}
+		if svg != "" {
+			if err := os.WriteFile(svg, p.SVG(), 0o644); err != nil {
+				return console.Config(fmt.Errorf("draw the plan: %w", err))
+			}
+		}
+		switch {
+		case p.Impossible != "":
+			return console.Config(errors.New(p.Impossible))
+		case !p.Fits:
+			return &console.Exit{Code: console.ExitDeferred}
+		}
+		return nil
+	})
+	cmd.Flags().IntVar(&o.Days, "days", plan.DefaultDays, "`number` of days of the upstream's calendar, today included")
+	cmd.Flags().StringVar(&from, "from", "", "first `day` of the upstream's calendar, as 2027-03-01 (default now)")
+	cmd.Flags().StringVar(&svg, "svg", "", "draw the plan into this `file`")
+	return cmd
 }
 
 // tellDays shows on a terminal how far a plan has come, since one that does not fit may
@@ -129,9 +110,26 @@ func writePlan(s *console.Sheet, p *plan.Plan, programs bool) {
 	s.Line("%s", s.In(console.Faint, fmt.Sprintf("%s to %s, %d runs, %s calls", console.Stamp(p.From), console.Stamp(p.Until), p.Runs, view.Number(p.Calls))))
 	poolDays(s, p)
 	whether(s, p, programs)
-	deferredTable(s, p)
-	staleTable(s, p)
-	comparedTable(s, p)
+	if len(p.Deferred) > 0 {
+		s.Line("")
+		console.List(s, console.Columns("~deferred", "~work", "~pool", ">times", "first", "until"), p.Deferred, func(d *plan.Deferred) []string {
+			return []string{d.Job, console.Plain(d.Work), d.Pool, view.Number(int64(d.Times)), console.Stamp(d.At), console.Stamp(d.Until)}
+		})
+	}
+	if len(p.Stale) > 0 {
+		s.Line("")
+		console.List(s, console.Columns("~stale", "~work", ">behind", "since", ">missed", "~why"), p.Stale, func(st *plan.Stale) []string {
+			return []string{st.Job, console.Plain(st.Work), console.Span(time.Duration(st.Behind) * time.Second), console.Stamp(st.Since), view.Number(int64(st.Missed)), console.Plain(st.Error)}
+		})
+	}
+	s.Line("")
+	console.List(s, console.Columns("windows", "units", ">deferred", ">refused by upstream"), p.Compared, func(c *plan.Compared) []string {
+		var units []string
+		for _, pool := range p.Pools {
+			units = append(units, pool.Pool+" "+view.Amount(pool.Pool, c.Units[pool.Pool]))
+		}
+		return []string{c.Windows, strings.Join(units, ", "), view.Number(int64(c.Deferred)), view.Number(c.Refused)}
+	})
 }
 
 // poolDays writes a row for each pool and day. Equal days share a row.
@@ -208,37 +206,6 @@ func remedy(s *console.Sheet, r *plan.Remedy, programs bool) {
 	case r.Fits:
 		s.Line("It fits once the units that were spent before have come back.")
 	}
-}
-
-func deferredTable(s *console.Sheet, p *plan.Plan) {
-	if len(p.Deferred) == 0 {
-		return
-	}
-	s.Line("")
-	console.List(s, console.Columns("~deferred", "~work", "~pool", ">times", "first", "until"), p.Deferred, func(d *plan.Deferred) []string {
-		return []string{d.Job, console.Plain(d.Work), d.Pool, view.Number(int64(d.Times)), console.Stamp(d.At), console.Stamp(d.Until)}
-	})
-}
-
-func staleTable(s *console.Sheet, p *plan.Plan) {
-	if len(p.Stale) == 0 {
-		return
-	}
-	s.Line("")
-	console.List(s, console.Columns("~stale", "~work", ">behind", "since", ">missed", "~why"), p.Stale, func(st *plan.Stale) []string {
-		return []string{st.Job, console.Plain(st.Work), console.Span(time.Duration(st.Behind) * time.Second), console.Stamp(st.Since), view.Number(int64(st.Missed)), console.Plain(st.Error)}
-	})
-}
-
-func comparedTable(s *console.Sheet, p *plan.Plan) {
-	s.Line("")
-	console.List(s, console.Columns("windows", "units", ">deferred", ">refused by upstream"), p.Compared, func(c *plan.Compared) []string {
-		var units []string
-		for _, pool := range p.Pools {
-			units = append(units, pool.Pool+" "+view.Amount(pool.Pool, c.Units[pool.Pool]))
-		}
-		return []string{c.Windows, strings.Join(units, ", "), view.Number(int64(c.Deferred)), view.Number(c.Refused)}
-	})
 }
 
 // patience is how long a plan waits for a ledger on a server: it can do without.

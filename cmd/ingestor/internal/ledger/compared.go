@@ -10,6 +10,7 @@ import (
 	"charm.land/lipgloss/v2"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/internal/boundary"
 	"github.com/headroom-quota/headroom/internal/svg"
@@ -70,20 +71,18 @@ func (c *compared) show(s *console.Sheet) {
 	})
 }
 
-// save draws the picture into a file, if it has a path. Exit code 1 would mean that a limiter
-// failed.
-func (c *compared) save(path string) error {
+// print prints a result, and draws the picture into a file, if it has a path.
+func (c *compared) print(a *session.Session, path string, v any, show func(*console.Sheet)) error {
 	if path == "" {
-		return nil
+		return a.Print(v, show)
 	}
-	return console.Config(os.WriteFile(path, c.svg(), 0o644))
-}
-
-func showPicture(s *console.Sheet, path string) {
-	if path != "" {
-		s.Line("")
-		s.Line("The picture is in %s.", console.Plain(path))
+	if err := os.WriteFile(path, c.svg(), 0o644); err != nil {
+		return console.Config(err) // exit code 1 would mean that a limiter failed
 	}
+	return a.Print(v, func(s *console.Sheet) {
+		show(s)
+		s.Line("\nThe picture is in %s.", console.Plain(path))
+	})
 }
 
 // most begins a sentence about the fullest windows.

@@ -29,7 +29,36 @@ type judgeFlags struct {
 
 func JudgeCommand(a *session.Session) *cobra.Command {
 	var f judgeFlags
-	cmd := a.Command("judge URL", console.Takes(1, 1, "the URL of a service"), func(cmd *cobra.Command, args []string) error { return judge(cmd.Context(), a, args[0], &f) })
+	cmd := a.Command("judge URL", console.Takes(1, 1, "the URL of a service"), func(cmd *cobra.Command, args []string) error {
+		r, err := f.rate()
+		if err != nil {
+			return err
+		}
+		clock := bounded{Clock: cmp.Or[quota.Clock](a.Clock, quota.SystemClock{})}
+		clock.end = clock.Now().Add(f.maxTime)
+		t, err := newTarget(args[0], &f, clock)
+		if err != nil {
+			return err
+		}
+		if !f.yes {
+			return console.Usage("this would send up to %s requests to %s within %s\nTo send them: ingestor judge URL --yes", figure(f.maxCalls), t.url, console.Length(f.maxTime))
+		}
+		j := &judging{target: t, parallel: f.parallel, rate: claimedRate{header: "--limit", Rate: r}}
+		err = j.run(cmd.Context(), a, &f)
+		spent, until := errors.AsType[*spentError](err)
+		switch {
+		case cmd.Context().Err() != nil:
+			return &console.Exit{Code: console.ExitDeferred, Err: errors.New("interrupted; nothing is proved")}
+		case until && j.rate.Per > 0: // judged by what it let through until then
+		case err != nil:
+			return err
+		}
+		v := j.view(clock.Now())
+		if err := v.compared().print(a, f.svg, v, v.show); err != nil {
+			return err
+		}
+		return v.broken(spent)
+	})
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "send the requests")
 	cmd.Flags().BoolVar(&f.own, "i-own-this", false, "judge a service on another machine, which is yours")
 	cmd.Flags().StringVar(&f.limit, "limit", "", "limit to judge, as a `rate` such as 100/1m (default what the headers name)")
@@ -64,40 +93,6 @@ func (f *judgeFlags) rate() (r boundary.Rate, err error) {
 		return r, console.Usage("--limit must be a number and a duration of at least 100ms, such as 100/1m or 10/1s, not %q", f.limit)
 	}
 	return r, nil
-}
-
-func judge(ctx context.Context, a *session.Session, url string, f *judgeFlags) error {
-	r, err := f.rate()
-	if err != nil {
-		return err
-	}
-	clock := bounded{Clock: cmp.Or[quota.Clock](a.Clock, quota.SystemClock{})}
-	clock.end = clock.Now().Add(f.maxTime)
-	t, err := newTarget(url, f, clock)
-	if err != nil {
-		return err
-	}
-	if !f.yes {
-		return console.Usage("this would send up to %s requests to %s within %s\nTo send them: ingestor judge URL --yes", figure(f.maxCalls), t.url, console.Length(f.maxTime))
-	}
-	j := &judging{target: t, parallel: f.parallel, rate: claimedRate{header: "--limit", Rate: r}}
-	err = j.run(ctx, a, f)
-	var spent *spentError
-	switch {
-	case ctx.Err() != nil:
-		return &console.Exit{Code: console.ExitDeferred, Err: errors.New("interrupted; nothing is proved")}
-	case errors.As(err, &spent) && j.rate.Per > 0: // judged by what it let through until then
-	case err != nil:
-		return err
-	}
-	v := j.view(clock.Now())
-	if err := v.compared().save(f.svg); err != nil {
-		return err
-	}
-	if err := a.Print(v, func(s *console.Sheet) { v.show(s); showPicture(s, f.svg) }); err != nil {
-		return err
-	}
-	return v.broken(spent)
 }
 
 // judging is a limiter on its timelines, one after the other.

@@ -22,12 +22,6 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-type proveFlags struct {
-	limit int
-	per   time.Duration
-	svg   string
-}
-
 // The defaults of the limiters. On Redis the window takes real time.
 const (
 	proveLimit   = 50
@@ -36,52 +30,45 @@ const (
 )
 
 func ProveCommand(a *session.Session) *cobra.Command {
-	var f proveFlags
-	cmd := a.Command("prove", console.NoArgs, func(cmd *cobra.Command, _ []string) error {
-		ledger := "memory:"
+	var r boundary.Rate
+	var svg string
+	cmd := a.Command("prove", console.NoArgs, func(cmd *cobra.Command, _ []string) (err error) {
+		ctx, ledger := cmd.Context(), "memory:"
 		if flag := cmd.Flags().Lookup("ledger"); flag.Changed {
 			ledger = flag.Value.String()
 		}
-		return prove(cmd.Context(), a, ledger, &f, cmd.Flags().Changed("per"))
+		switch {
+		case r.Limit < 1 || r.Limit > 10_000:
+			return console.Usage("--limit must be 1 to 10000, not %d", r.Limit)
+		case r.Per < time.Second || r.Per > 24*time.Hour || r.Per%time.Second != 0:
+			return console.Usage("--per must be whole seconds from 1s to 24h, not %s", r.Per)
+		}
+		var done console.Closers
+		defer func() { err = errors.Join(err, done.Close()) }()
+		home, err := openProve(ctx, ledger, &done)
+		if err != nil {
+			return err
+		}
+		if home.real && !cmd.Flags().Changed("per") {
+			r.Per = provePerReal
+		}
+		if home.real && a.Output != "json" {
+			fmt.Fprintf(a.Stderr, "The clock of Redis cannot be simulated, so this takes up to %s.\n", console.Length(31*r.Per/10)) // a tenth before a boundary and two windows after it
+		}
+		results, err := home.run(ctx, r)
+		if err != nil {
+			return err
+		}
+		v := proved(home, r, results)
+		if err := v.compared().print(a, svg, v, v.show); err != nil {
+			return err
+		}
+		return v.broken()
 	})
-	cmd.Flags().IntVar(&f.limit, "limit", proveLimit, "`number` of requests that a window may have")
-	cmd.Flags().DurationVar(&f.per, "per", provePer, "`duration` of the window")
-	cmd.Flags().StringVar(&f.svg, "svg", "", "also draw a picture into this `file`")
+	cmd.Flags().IntVar(&r.Limit, "limit", proveLimit, "`number` of requests that a window may have")
+	cmd.Flags().DurationVar(&r.Per, "per", provePer, "`duration` of the window")
+	cmd.Flags().StringVar(&svg, "svg", "", "also draw a picture into this `file`")
 	return cmd
-}
-
-func prove(ctx context.Context, a *session.Session, ledger string, f *proveFlags, perSaid bool) (err error) {
-	switch {
-	case f.limit < 1 || f.limit > 10_000:
-		return console.Usage("--limit must be 1 to 10000, not %d", f.limit)
-	case f.per < time.Second || f.per > 24*time.Hour || f.per%time.Second != 0:
-		return console.Usage("--per must be whole seconds from 1s to 24h, not %s", f.per)
-	}
-	var done console.Closers
-	defer func() { err = errors.Join(err, done.Close()) }()
-	home, err := openProve(ctx, ledger, &done)
-	if err != nil {
-		return err
-	}
-	if home.real && !perSaid {
-		f.per = provePerReal
-	}
-	r := boundary.Rate{Limit: f.limit, Per: f.per}
-	if home.real && a.Output != "json" {
-		fmt.Fprintf(a.Stderr, "The clock of Redis cannot be simulated, so this takes up to %s.\n", console.Length(31*r.Per/10)) // a tenth before a boundary and two windows after it
-	}
-	results, err := home.run(ctx, r)
-	if err != nil {
-		return err
-	}
-	v := proved(home, r, results)
-	if err := v.compared().save(f.svg); err != nil {
-		return err
-	}
-	if err := a.Print(v, func(s *console.Sheet) { v.show(s); showPicture(s, f.svg) }); err != nil {
-		return err
-	}
-	return v.broken()
 }
 
 // broken returns an error that names the limiters that promise the limit and did not keep

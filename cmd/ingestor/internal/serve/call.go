@@ -45,71 +45,64 @@ func CallCommand(a *session.Session) *cobra.Command {
 			return console.Usage("%s needs a method\nTo list all methods: ingestor costs show", cmd.CommandPath())
 		}
 		return nil
-	}, func(cmd *cobra.Command, args []string) error { return callMethod(a, cmd, &f, args[0], args[1:]) }, a.CompleteFirst(session.MethodNames))
+	}, func(cmd *cobra.Command, args []string) error {
+		var u *book.Upstream
+		var m *book.Method
+		var req *http.Request
+		ready := func(s *settings.Settings) (err error) {
+			if u, m, err = methodOf(s.Book, args[0]); err != nil {
+				return err
+			}
+			if _, has := u.Classes[manualClass]; has && !cmd.Flags().Changed("class") {
+				f.class = manualClass
+			}
+			req, err = f.request(cmd.Context(), a.Stdin, u, m, args[1:])
+			return err
+		}
+		return a.WithMeter(cmd, console.ExitFailed, ready, func(ctx context.Context, s *settings.Settings, l *quota.Ledger, _ *console.Closers) error {
+			keys, err := s.AllKeys()
+			if err != nil {
+				return err
+			}
+			if err := f.checkKey(keys, u); err != nil {
+				return err
+			}
+			var used []string // its own, and those of upstreams to which it could spill
+			for name, source := range keys {
+				keys[name] = func(ctx context.Context) (string, error) {
+					key, err := source(ctx)
+					used = append(used, key)
+					return key, err
+				}
+			}
+			t, err := meter.New(l, &meter.Options{Base: session.BaseOfAll(s), Logger: a.Log, Keys: keys, MaxWait: f.wait})
+			if err != nil {
+				return err
+			}
+			recorded, record := charged.With(req.Context())
+			resp, err := f.send(req.WithContext(recorded), a.Traces.Calls(l, t))
+			if err != nil {
+				return errors.Join(err, t.Flush(ctx))
+			}
+			err = showAnswer(a, resp, used)
+			if failed := t.Flush(ctx); failed != nil {
+				return errors.Join(err, failed)
+			}
+			if to := resp.Header.Get(meter.SpilledHeader); to != "" {
+				fmt.Fprintf(a.Stderr, "%s went to %s\n", m.Name, to)
+			}
+			fmt.Fprintf(a.Stderr, "%s cost %s\n", m.Name, costOf(record.Units()))
+			if status := resp.StatusCode; err == nil && status >= http.StatusBadRequest {
+				return &console.Exit{Code: console.ExitFailed, Err: fmt.Errorf("the upstream answered with status %d %s", status, http.StatusText(status))}
+			}
+			return err
+		})
+	}, a.CompleteFirst(session.MethodNames))
 	cmd.Flags().StringVar(&f.class, "class", "", "`class` of the call (default manual, if the price book has it)")
 	cmd.Flags().StringVar(&f.account, "account", "", "`account` that is charged (default the one called default)")
 	cmd.Flags().StringVar(&f.data, "data", "", "`file` with the body of the request; - is standard input")
 	cmd.Flags().DurationVar(&f.wait, "wait", 0, "longest `duration` to wait for units (default 0s)")
 	return cmd
-}
-
-func callMethod(a *session.Session, cmd *cobra.Command, f *callFlags, method string, args []string) error {
-	var u *book.Upstream
-	var m *book.Method
-	var req *http.Request
-	ready := func(s *settings.Settings) (err error) {
-		if u, m, err = methodOf(s.Book, method); err != nil {
-			return err
-		}
-		if _, has := u.Classes[manualClass]; has && !cmd.Flags().Changed("class") {
-			f.class = manualClass
-		}
-		req, err = f.request(cmd.Context(), a.Stdin, u, m, args)
-		return err
-	}
-	return a.WithMeter(cmd, console.ExitFailed, ready, func(ctx context.Context, s *settings.Settings, l *quota.Ledger, _ *console.Closers) error {
-		return makeCall(ctx, a, s, l, f, u, m, req)
-	})
-}
-
-// makeCall makes the call, and shows its answer while it comes.
-func makeCall(ctx context.Context, a *session.Session, s *settings.Settings, l *quota.Ledger, f *callFlags, u *book.Upstream, m *book.Method, req *http.Request) error {
-	keys, err := s.AllKeys()
-	if err != nil {
-		return err
-	}
-	if err := f.checkKey(keys, u); err != nil {
-		return err
-	}
-	var used []string // its own, and those of upstreams to which it could spill
-	for name, source := range keys {
-		keys[name] = func(ctx context.Context) (string, error) {
-			key, err := source(ctx)
-			used = append(used, key)
-			return key, err
-		}
-	}
-	t, err := meter.New(l, &meter.Options{Base: session.BaseOfAll(s), Logger: a.Log, Keys: keys, MaxWait: f.wait})
-	if err != nil {
-		return err
-	}
-	recorded, record := charged.With(req.Context())
-	resp, err := f.send(req.WithContext(recorded), a.Traces.Calls(l, t))
-	if err != nil {
-		return errors.Join(err, t.Flush(ctx))
-	}
-	err = showAnswer(a, resp, used)
-	if failed := t.Flush(ctx); failed != nil {
-		return errors.Join(err, failed)
-	}
-	if to := resp.Header.Get(meter.SpilledHeader); to != "" {
-		fmt.Fprintf(a.Stderr, "%s went to %s\n", m.Name, to)
-	}
-	fmt.Fprintf(a.Stderr, "%s cost %s\n", m.Name, costOf(record.Units()))
-	if status := resp.StatusCode; err == nil && status >= http.StatusBadRequest {
-		return &console.Exit{Code: console.ExitFailed, Err: fmt.Errorf("the upstream answered with status %d %s", status, http.StatusText(status))}
-	}
-	return err
 }
 
 // checkKey returns an error if the call's account has no key, and others of its upstream do.

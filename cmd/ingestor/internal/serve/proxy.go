@@ -24,7 +24,50 @@ import (
 
 func ProxyCommand(a *session.Session) *cobra.Command {
 	var keep recording
-	cmd := console.Command("proxy", console.NoArgs, func(cmd *cobra.Command, _ []string) error { return runProxy(a, cmd, &keep) })
+	cmd := console.Command("proxy", console.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		hangups := session.ListenForHangups()
+		defer hangups.Stop()
+		var measured *metrics.Metrics
+		ready := func(*settings.Settings) error {
+			measured = metrics.New(&metrics.Options{Log: a.Log})
+			a.Observer = measured
+			return nil
+		}
+		return a.WithMeter(cmd, console.ExitDone, ready, func(ctx context.Context, s *settings.Settings, l *quota.Ledger, done *console.Closers) (err error) {
+			kept, err := keep.open(a, s)
+			if err != nil {
+				return err
+			}
+			if kept != nil {
+				done.Add(kept.Close)
+			}
+			refused := keepRefusals(ctx, a, savedIn(a, s), done)
+			h, err := newProxy(a, s, l, measured, refused, nil, boundsOf(a, s, false), kept)
+			if err != nil {
+				return err
+			}
+			var opened listeners
+			defer func() { err = errors.Join(err, opened.close()) }()
+			if err := opened.proxy(ctx, a, s, h); err != nil {
+				return err
+			}
+			probes := web.NewProbes(l, &web.Options{Clock: a.Clock, Log: a.Log, Metrics: measured, Hosts: s.Hosts})
+			if err := opened.probes(ctx, a, s, probes, "ingestor proxy"); err != nil {
+				return err
+			}
+			hangups.Reload(ctx, a, s, true, done, func(_ context.Context, next *settings.Settings) error {
+				update, err := reloadedProxy(a, h, s, next)
+				if err == nil {
+					err = l.SetBook(next.Book)
+				}
+				if err == nil {
+					update()
+				}
+				return err
+			})
+			return opened.serve(ctx, a, measured)
+		})
+	})
 	cmd.Flags().StringVar(&keep.file, "record", "", "`file` to append a line to for each call, for ingestor costs draft")
 	cmd.Flags().IntVar(&keep.megabytes, "record-mb", 64, "`megabytes` after which no more calls are recorded")
 	settings.AddFlags(cmd, cmd.Flags(), settings.ForServers, "listen", "insecure", "trusted_proxies", "token_file")
@@ -79,55 +122,6 @@ func newProxy(a *session.Session, s *settings.Settings, l *quota.Ledger, measure
 func (ls *listeners) proxy(ctx context.Context, a *session.Session, s *settings.Settings, h *proxy.Handler) error {
 	l, err := listen(ctx, s, cmp.Or(s.ProxyListen, settings.ProxyListen), "ingestor proxy --proxy-listen 127.0.0.1:0")
 	return ls.add(a, l, err, h.Serve, "proxy on "+s.Scheme()+"://%s")
-}
-
-func runProxy(a *session.Session, cmd *cobra.Command, keep *recording) error {
-	hangups := session.ListenForHangups()
-	defer hangups.Stop()
-	var measured *metrics.Metrics
-	ready := func(*settings.Settings) error {
-		measured = metrics.New(&metrics.Options{Log: a.Log})
-		a.Observer = measured
-		return nil
-	}
-	return a.WithMeter(cmd, console.ExitDone, ready, func(ctx context.Context, s *settings.Settings, l *quota.Ledger, done *console.Closers) error {
-		return serveProxy(ctx, a, s, l, measured, hangups, keep, done)
-	})
-}
-
-func serveProxy(ctx context.Context, a *session.Session, s *settings.Settings, l *quota.Ledger, measured *metrics.Metrics, hangups session.Hangups, keep *recording, done *console.Closers) (err error) {
-	kept, err := keep.open(a, s)
-	if err != nil {
-		return err
-	}
-	if kept != nil {
-		done.Add(kept.Close)
-	}
-	refused := keepRefusals(ctx, a, savedIn(a, s), done)
-	h, err := newProxy(a, s, l, measured, refused, nil, boundsOf(a, s, false), kept)
-	if err != nil {
-		return err
-	}
-	var opened listeners
-	defer func() { err = errors.Join(err, opened.close()) }()
-	if err := opened.proxy(ctx, a, s, h); err != nil {
-		return err
-	}
-	probes := web.NewProbes(l, &web.Options{Clock: a.Clock, Log: a.Log, Metrics: measured, Hosts: s.Hosts})
-	if err := opened.probes(ctx, a, s, probes, "ingestor proxy"); err != nil {
-		return err
-	}
-	hangups.Reload(ctx, a, s, true, done, func(_ context.Context, next *settings.Settings) error {
-		update, err := reloadedProxy(a, h, s, next)
-		if err == nil {
-			err = l.SetBook(next.Book)
-		}
-		if err == nil {
-			update()
-		}
-		return err
-	})
-	return opened.serve(ctx, a, measured)
 }
 
 // sameKeys returns an error if the keys of a proxy that runs with the old settings are others

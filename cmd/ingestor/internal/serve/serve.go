@@ -38,101 +38,97 @@ import (
 )
 
 func Command(a *session.Session) *cobra.Command {
-	cmd := console.Command("serve", console.NoArgs, func(cmd *cobra.Command, _ []string) error {
-		return serveAPI(a, cmd)
+	cmd := console.Command("serve", console.NoArgs, func(cmd *cobra.Command, _ []string) (err error) {
+		ctx := cmd.Context()
+		s, err := a.Settings(cmd.Flags())
+		if err != nil {
+			return err
+		}
+		hangups := session.ListenForHangups()
+		defer hangups.Stop()
+		measured := metrics.New(&metrics.Options{Log: a.Log})
+		a.Observer = measured
+		var done console.Closers
+		defer func() { err = console.OrStopped(ctx, console.ExitDone, errors.Join(err, done.Close())) }()
+		a.Trace(ctx, &done)
+		sources, err := openSources(ctx, a, s, &done)
+		if err != nil {
+			return err
+		}
+		src, err := sources(s)
+		if err != nil {
+			return err
+		}
+		refused := keepRefusals(ctx, a, src.Catalog.AddRefusals, &done)
+		bounds := boundsOf(a, s, true)
+		budgets := proxy.NewBudgets(src.Ledger, a.Clock, a.Log)
+		budgets.Update(s.Grants())
+		done.Add(func() error { _ = budgets.Flush(context.WithoutCancel(ctx)); return nil }) // the ledger is closed after it
+		server, err := newServer(a, s, src, measured, refused, budgets, bounds)
+		if err != nil {
+			return err
+		}
+		if public, _ := web.Public(s.Listen); public && s.Insecure && s.TLSCert == "" {
+			a.Log.Warn("insecure: others on the network can read along, and a page of any site can have its readers' browsers ask this server; set tls_cert and tls_key", "listen", s.Listen)
+		}
+		if err := counting.WatchCounts(ctx, a, s, src.Ledger, &done); err != nil {
+			return err
+		}
+		l, err := listen(ctx, s, s.Listen, "ingestor serve --listen 127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		opened := listeners{{l, server.Serve}}
+		defer func() { err = errors.Join(err, opened.close()) }()
+		if err := opened.besides(ctx, a, s, server); err != nil {
+			return err
+		}
+		proxied := func(*settings.Settings) (func(), error) { return func() {}, nil }
+		if s.ProxyListen != "" {
+			h, err := newProxy(a, s, src.Ledger, measured, refused, budgets, bounds, nil)
+			if err == nil {
+				err = opened.proxy(ctx, a, s, h)
+			}
+			if err != nil {
+				return err
+			}
+			proxied = func(next *settings.Settings) (func(), error) { return reloadedProxy(a, h, s, next) }
+		}
+		var inForce atomic.Pointer[notify.Inputs]
+		clock := a.Clock
+		if shared, is := src.Catalog.(*pgcatalog.Catalog); is { // the clock of those who tell, too
+			if clock, err = fleet.NewClock(ctx, shared); err != nil {
+				return session.UnopenedDatabase(err)
+			}
+		}
+		facts := s.Facts(clock)
+		noting := func(s *settings.Settings, src *web.Sources) {
+			inForce.Store(&notify.Inputs{Targets: s.Notify, Sources: &src.Sources, Facts: facts})
+		}
+		noting(s, &src)
+		done.Go(ctx, notify.New(src.Catalog, func() notify.Inputs { return *inForce.Load() }, &notify.Options{Clock: clock, Log: a.Log}).Run)
+		fmt.Fprintf(a.Stdout, "serving on %s://%s\n", s.Scheme(), l.Addr())
+		hangups.Reload(ctx, a, s, true, &done, func(_ context.Context, next *settings.Settings) error {
+			src, err := sources(next)
+			if err != nil {
+				return err
+			}
+			update, err := proxied(next)
+			if err == nil {
+				err = server.Update(src, next.Book)
+			}
+			if err == nil {
+				budgets.Update(next.Grants())
+				noting(next, &src)
+				update()
+			}
+			return err
+		})
+		return opened.serve(ctx, a, measured)
 	})
 	settings.AddFlags(cmd, cmd.Flags(), settings.ForServers)
 	settings.AddFlags(cmd, cmd.Flags(), settings.ForCounts)
 	return cmd
-}
-
-func serveAPI(a *session.Session, cmd *cobra.Command) (err error) {
-	ctx := cmd.Context()
-	s, err := a.Settings(cmd.Flags())
-	if err != nil {
-		return err
-	}
-	hangups := session.ListenForHangups()
-	defer hangups.Stop()
-	measured := metrics.New(&metrics.Options{Log: a.Log})
-	a.Observer = measured
-	var done console.Closers
-	defer func() { err = console.OrStopped(ctx, console.ExitDone, errors.Join(err, done.Close())) }()
-	a.Trace(ctx, &done)
-	sources, err := openSources(ctx, a, s, &done)
-	if err != nil {
-		return err
-	}
-	src, err := sources(s)
-	if err != nil {
-		return err
-	}
-	refused := keepRefusals(ctx, a, src.Catalog.AddRefusals, &done)
-	bounds := boundsOf(a, s, true)
-	budgets := proxy.NewBudgets(src.Ledger, a.Clock, a.Log)
-	budgets.Update(s.Grants())
-	done.Add(func() error { _ = budgets.Flush(context.WithoutCancel(ctx)); return nil }) // the ledger is closed after it
-	server, err := newServer(a, s, src, measured, refused, budgets, bounds)
-	if err != nil {
-		return err
-	}
-	if public, _ := web.Public(s.Listen); public && s.Insecure && s.TLSCert == "" {
-		a.Log.Warn("insecure: others on the network can read along, and a page of any site can have its readers' browsers ask this server; set tls_cert and tls_key", "listen", s.Listen)
-	}
-	if err := counting.WatchCounts(ctx, a, s, src.Ledger, &done); err != nil {
-		return err
-	}
-	l, err := listen(ctx, s, s.Listen, "ingestor serve --listen 127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	opened := listeners{{l, server.Serve}}
-	defer func() { err = errors.Join(err, opened.close()) }()
-	if err := opened.besides(ctx, a, s, server); err != nil {
-		return err
-	}
-	proxied := func(*settings.Settings) (func(), error) { return func() {}, nil }
-	if s.ProxyListen != "" {
-		h, err := newProxy(a, s, src.Ledger, measured, refused, budgets, bounds, nil)
-		if err == nil {
-			err = opened.proxy(ctx, a, s, h)
-		}
-		if err != nil {
-			return err
-		}
-		proxied = func(next *settings.Settings) (func(), error) { return reloadedProxy(a, h, s, next) }
-	}
-	var inForce atomic.Pointer[notify.Inputs]
-	clock := a.Clock
-	if shared, is := src.Catalog.(*pgcatalog.Catalog); is { // the clock of those who tell, too
-		if clock, err = fleet.NewClock(ctx, shared); err != nil {
-			return session.UnopenedDatabase(err)
-		}
-	}
-	facts := s.Facts(clock)
-	noting := func(s *settings.Settings, src *web.Sources) {
-		inForce.Store(&notify.Inputs{Targets: s.Notify, Sources: &src.Sources, Facts: facts})
-	}
-	noting(s, &src)
-	done.Go(ctx, notify.New(src.Catalog, func() notify.Inputs { return *inForce.Load() }, &notify.Options{Clock: clock, Log: a.Log}).Run)
-	fmt.Fprintf(a.Stdout, "serving on %s://%s\n", s.Scheme(), l.Addr())
-	hangups.Reload(ctx, a, s, true, &done, func(_ context.Context, next *settings.Settings) error {
-		src, err := sources(next)
-		if err != nil {
-			return err
-		}
-		update, err := proxied(next)
-		if err == nil {
-			err = server.Update(src, next.Book)
-		}
-		if err == nil {
-			budgets.Update(next.Grants())
-			noting(next, &src)
-			update()
-		}
-		return err
-	})
-	return opened.serve(ctx, a, measured)
 }
 
 // beside is a listener beside that of the server: for probes, or for Envoy.
@@ -397,25 +393,21 @@ const probeWithin = 4 * time.Second
 
 func ProbeCommand(a *session.Session) *cobra.Command {
 	return console.Command("probe URL", console.Takes(1, 1, "the address to ask, as http://127.0.0.1:8080/readyz"), func(cmd *cobra.Command, args []string) error {
-		return probe(cmd.Context(), args[0])
+		ctx, cancel := context.WithTimeout(cmd.Context(), probeWithin)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, args[0], http.NoBody)
+		if err != nil || req.URL.Host == "" {
+			return console.Usage("%q is not an address, as http://127.0.0.1:8080/readyz", args[0])
+		}
+		answer, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return &console.Exit{Code: console.ExitDown, Err: fmt.Errorf("ask the server: %w", err)}
+		}
+		defer func() { _ = answer.Body.Close() }()
+		if answer.StatusCode == http.StatusOK {
+			return nil
+		}
+		said, _ := io.ReadAll(io.LimitReader(answer.Body, 500)) // the status says enough
+		return &console.Exit{Code: console.ExitDown, Err: fmt.Errorf("the server is not ready: %s %s", answer.Status, console.Plain(string(said)))}
 	})
-}
-
-func probe(ctx context.Context, url string) error {
-	ctx, cancel := context.WithTimeout(ctx, probeWithin)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil || req.URL.Host == "" {
-		return console.Usage("%q is not an address, as http://127.0.0.1:8080/readyz", url)
-	}
-	answer, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return &console.Exit{Code: console.ExitDown, Err: fmt.Errorf("ask the server: %w", err)}
-	}
-	defer func() { _ = answer.Body.Close() }()
-	if answer.StatusCode == http.StatusOK {
-		return nil
-	}
-	said, _ := io.ReadAll(io.LimitReader(answer.Body, 500)) // the status says enough
-	return &console.Exit{Code: console.ExitDown, Err: fmt.Errorf("the server is not ready: %s %s", answer.Status, console.Plain(string(said)))}
 }
