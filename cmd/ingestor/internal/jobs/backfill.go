@@ -30,8 +30,44 @@ func BackfillCommand(a *session.Session) *cobra.Command {
 			return console.Usage("name one search job of the configuration, or a --query\nFor help: %s --help", cmd.CommandPath())
 		}
 		return nil
-	}, func(cmd *cobra.Command, args []string) error {
-		return backfill(a, cmd, args, &f)
+	}, func(cmd *cobra.Command, args []string) (err error) {
+		s, err := a.Settings(cmd.Flags())
+		if err != nil {
+			return err
+		}
+		j, err := f.job(s, args)
+		if err != nil {
+			return err
+		}
+		var done console.Closers
+		defer func() { err = errors.Join(err, done.Close()) }()
+		a.Trace(cmd.Context(), &done)
+		var w *works
+		var rep *ingest.Report
+		err = watching(a, func(tell func(ingest.Progress)) (err error) {
+			if w, err = openWorks(cmd.Context(), a, s, &done, tell); err != nil {
+				return err
+			}
+			if _, has := s.Book.Upstreams[settings.Metered].Classes["backfill"]; has && j.Class == "" {
+				j.Class = "backfill"
+			}
+			had, err := completed(cmd, w, j)
+			if err != nil {
+				return err
+			}
+			if err := joinFleet(a, w, nil, nil, nil); err != nil {
+				return err
+			}
+			rep, err = w.run(cmd.Context(), j, ingest.Occasion{Without: had})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if len(rep.Work) == 0 && rep.Err == nil {
+			fmt.Fprintf(a.Stderr, "ingestor: all of this was fetched before\nTo fetch it again: ingestor state reset %s\n", j.Name)
+		}
+		return leave(a, w, "", []*RunView{summary(j, rep, nil, a.Now())})
 	}, a.CompleteFirst(session.SearchNames))
 	cmd.Flags().StringVar(&f.since, "since", "", "first `day` of publication, as 2026-01-31")
 	cmd.Flags().StringVar(&f.until, "until", "", "`day` after the last day of publication")
@@ -50,46 +86,6 @@ func searches(s *settings.Settings) string {
 		return "the configuration has no search job\nName a query instead: ingestor backfill --query TEXT"
 	}
 	return "the search jobs are " + strings.Join(names, ", ")
-}
-
-func backfill(a *session.Session, cmd *cobra.Command, args []string, f *backfillFlags) (err error) {
-	s, err := a.Settings(cmd.Flags())
-	if err != nil {
-		return err
-	}
-	j, err := f.job(s, args)
-	if err != nil {
-		return err
-	}
-	var done console.Closers
-	defer func() { err = errors.Join(err, done.Close()) }()
-	a.Trace(cmd.Context(), &done)
-	var w *works
-	var rep *ingest.Report
-	err = watching(a, func(tell func(ingest.Progress)) (err error) {
-		if w, err = openWorks(cmd.Context(), a, s, &done, tell); err != nil {
-			return err
-		}
-		if _, has := s.Book.Upstreams[settings.Metered].Classes["backfill"]; has && j.Class == "" {
-			j.Class = "backfill"
-		}
-		had, err := completed(cmd, w, j)
-		if err != nil {
-			return err
-		}
-		if err := joinFleet(a, w, nil, nil, nil); err != nil {
-			return err
-		}
-		rep, err = w.run(cmd.Context(), j, ingest.Occasion{Without: had})
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if len(rep.Work) == 0 && rep.Err == nil {
-		fmt.Fprintf(a.Stderr, "ingestor: all of this was fetched before\nTo fetch it again: ingestor state reset %s\n", j.Name)
-	}
-	return leave(a, w, "", []*RunView{summary(j, rep, nil, a.Now())})
 }
 
 // job returns the job to run. It has a name of its own, so it shares no cursors.

@@ -36,7 +36,7 @@ func catalogCopyCommand(a *session.Session) *cobra.Command {
 			return err
 		}
 		if settings.IsDatabase(from) {
-			return copyBack(cmd.Context(), a, from, cmp.Or(to, s.Catalog))
+			return copyCatalog(cmd.Context(), a, from, cmp.Or(to, s.Catalog))
 		}
 		if to = cmp.Or(to, s.Database); to == "" {
 			return console.Usage("--to is missing: the URL of a PostgreSQL database, as postgres://user@host/database")
@@ -56,83 +56,61 @@ type copiedView struct {
 	Rows map[string]int64 `json:"rows"` // by table
 }
 
-func copyCatalog(ctx context.Context, a *session.Session, from, to string) error {
-	from, err := filepath.Abs(from) // the database knows a broken copy by it
-	if err != nil {
+// copyCatalog copies a file into a database, or back, and shows the progress.
+func copyCatalog(ctx context.Context, a *session.Session, from, to string) (err error) {
+	back := settings.IsDatabase(from)
+	file, in, holds := &from, "", "" // the database knows a broken copy by the whole path of the file
+	if back {
+		file, in, holds = &to, "in ", "\nTo name a new file: ingestor catalog copy --from URL --to FILE"
+	}
+	if *file, err = filepath.Abs(*file); err != nil {
 		return err
 	}
-	rows, err := copied(a, from, func(told func(catalog.Copied)) (rows map[string]int64, err error) {
-		err = catalog.Inspect(ctx, from, func(c *catalog.Catalog) (err error) {
-			rows, err = pgcatalog.Copy(ctx, c, to, told)
+	v := copiedView{From: from, To: open.Shown(to)}
+	if back {
+		v.From, v.To = open.Shown(from), to
+	}
+	err = watching(a, func(tell func(ingest.Progress)) error {
+		told := func(p catalog.Copied) {
+			told := ingest.Progress{Job: "copy", Work: p.Table, Works: len(catalog.Tables), Pages: p.Left}
+			if tell(told); p.Left == 1 {
+				told.Ended = &ingest.WorkReport{Work: p.Table, State: catalog.Done}
+				tell(told)
+			}
+		}
+		if back {
+			return pgcatalog.Inspect(ctx, from, func(c *pgcatalog.Catalog) (err error) {
+				v.Rows, err = catalog.Copy(ctx, c, to, told)
+				return err
+			})
+		}
+		return catalog.Inspect(ctx, from, func(c *catalog.Catalog) (err error) {
+			v.Rows, err = pgcatalog.Copy(ctx, c, to, told)
 			return err
 		})
-		return rows, err
 	})
-	if err != nil {
-		return err
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return console.Usage("--from: there is no catalog %s%s", in, v.From)
+	case errors.Is(err, catalog.ErrHolds):
+		return console.Config(fmt.Errorf("%w%s", err, holds))
+	case err != nil:
+		return session.UnopenedDatabase(err)
 	}
-	return a.Print(copiedView{from, open.Shown(to), rows}, func(s *console.Sheet) {
-		writeCopied(s, from, rows)
+	return a.Print(v, func(s *console.Sheet) {
+		s.Line("Copied %s: %s videos, %s channels, %s cursors, %s runs.", v.From,
+			view.Number(v.Rows["videos"]), view.Number(v.Rows["channels"]), view.Number(v.Rows["cursors"]), view.Number(v.Rows["runs"]))
+		if back {
+			s.Line("To use it, remove database from ingestor.yaml, and write into it:")
+			s.Line("  catalog: %s", to)
+			return
+		}
 		s.Line("To use it, write into ingestor.yaml:")
 		s.Line("  database: %s", withoutPassword(to))
 		if withoutPassword(to) != to {
 			s.Line("and the password into ~/.pgpass, or the whole URL into INGESTOR_DATABASE.")
 		}
 	})
-}
-
-func copyBack(ctx context.Context, a *session.Session, from, to string) error {
-	to, err := filepath.Abs(to)
-	if err != nil {
-		return err
-	}
-	shown := open.Shown(from)
-	rows, err := copied(a, "in "+shown, func(told func(catalog.Copied)) (rows map[string]int64, err error) {
-		err = pgcatalog.Inspect(ctx, from, func(c *pgcatalog.Catalog) (err error) {
-			rows, err = catalog.Copy(ctx, c, to, told)
-			return err
-		})
-		return rows, err
-	})
-	switch {
-	case errors.Is(err, catalog.ErrHolds):
-		return fmt.Errorf("%w\nTo name a new file: ingestor catalog copy --from URL --to FILE", err)
-	case err != nil:
-		return err
-	}
-	return a.Print(copiedView{shown, to, rows}, func(s *console.Sheet) {
-		writeCopied(s, shown, rows)
-		s.Line("To use it, remove database from ingestor.yaml, and write into it:")
-		s.Line("  catalog: %s", to)
-	})
-}
-
-// copied shows the progress of a copy, and gives its error an exit code.
-func copied(a *session.Session, from string, do func(told func(catalog.Copied)) (map[string]int64, error)) (rows map[string]int64, err error) {
-	err = watching(a, func(tell func(ingest.Progress)) (err error) {
-		rows, err = do(func(p catalog.Copied) {
-			told := ingest.Progress{Job: "copy", Work: p.Table, Works: len(catalog.Tables), Pages: p.Left}
-			if tell(told); p.Left == 1 {
-				told.Ended = &ingest.WorkReport{Work: p.Table, State: catalog.Done}
-				tell(told)
-			}
-		})
-		return err
-	})
-	switch {
-	case err == nil:
-		return rows, nil
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, console.Usage("--from: there is no catalog %s", from)
-	case errors.Is(err, catalog.ErrHolds):
-		return nil, console.Config(err)
-	}
-	return nil, session.UnopenedDatabase(err)
-}
-
-func writeCopied(s *console.Sheet, from string, rows map[string]int64) {
-	s.Line("Copied %s: %s videos, %s channels, %s cursors, %s runs.", from,
-		view.Number(rows["videos"]), view.Number(rows["channels"]), view.Number(rows["cursors"]), view.Number(rows["runs"]))
 }
 
 func withoutPassword(address string) string {
@@ -176,7 +154,26 @@ func DoctorCommand(a *session.Session) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return d.report(a, repair)
+		if err := a.Print(&d, func(s *console.Sheet) {
+			if d.Repaired {
+				s.Line("The search index was rebuilt.")
+			}
+			for _, p := range d.Problems {
+				s.Line("%s", console.Plain(p))
+			}
+			if len(d.Problems) == 0 {
+				s.Line("%s: no damage was found.", d.Catalog)
+			}
+		}); err != nil {
+			return err
+		}
+		switch {
+		case len(d.Problems) == 0:
+			return nil
+		case repair:
+			return fmt.Errorf("%s is damaged beyond its search index\nStop all runs, then restore a backup, or move the file away and fetch the data again", d.Catalog)
+		}
+		return fmt.Errorf("%s is damaged\nTo rebuild its search index: ingestor doctor --repair", d.Catalog)
 	})
 	cmd.Flags().BoolVar(&repair, "repair", false, "rebuild the search index")
 	return cmd
@@ -207,29 +204,4 @@ func (d *diagnosis) examine(ctx context.Context, c session.AnyCatalog, repair bo
 	}
 	d.Problems = append(d.Problems, problems...)
 	return nil
-}
-
-func (d *diagnosis) report(a *session.Session, repaired bool) error {
-	if err := a.Print(d, func(s *console.Sheet) { writeDiagnosis(s, d) }); err != nil {
-		return err
-	}
-	switch {
-	case len(d.Problems) == 0:
-		return nil
-	case repaired:
-		return fmt.Errorf("%s is damaged beyond its search index\nStop all runs, then restore a backup, or move the file away and fetch the data again", d.Catalog)
-	}
-	return fmt.Errorf("%s is damaged\nTo rebuild its search index: ingestor doctor --repair", d.Catalog)
-}
-
-func writeDiagnosis(s *console.Sheet, d *diagnosis) {
-	if d.Repaired {
-		s.Line("The search index was rebuilt.")
-	}
-	for _, p := range d.Problems {
-		s.Line("%s", console.Plain(p))
-	}
-	if len(d.Problems) == 0 {
-		s.Line("%s: no damage was found.", d.Catalog)
-	}
 }

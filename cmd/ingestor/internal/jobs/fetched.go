@@ -30,31 +30,27 @@ func RegionsCommand(a *session.Session) *cobra.Command {
 			if most == "" {
 				d = a.Loaded.MaxAge
 			}
-			return showFeeds(ctx, a, c, d)
+			feeds, err := c.Feeds(ctx)
+			if err != nil {
+				return err
+			}
+			views := view.Feeds(feeds, a.Loaded.List(), a.Now(), d)
+			late := view.Late(views)
+			err = a.Print(views, func(s *console.Sheet) {
+				if len(views) == 0 {
+					s.Line("No job fetches charts, and none was fetched.")
+					return
+				}
+				s.View(view.FeedTable(views))
+			})
+			if err != nil || len(late) == 0 {
+				return err
+			}
+			return fmt.Errorf("older than %s, or missing: %s\nTo see why: ingestor runs", console.Span(d), strings.Join(late, ", "))
 		})
 	})
 	cmd.Flags().StringVar(&most, "max-age", "", "`duration` after which a chart is stale (default max_age of the settings, 26h)")
 	return cmd
-}
-
-func showFeeds(ctx context.Context, a *session.Session, c session.AnyCatalog, most time.Duration) error {
-	feeds, err := c.Feeds(ctx)
-	if err != nil {
-		return err
-	}
-	views := view.Feeds(feeds, a.Loaded.List(), a.Now(), most)
-	late := view.Late(views)
-	err = a.Print(views, func(s *console.Sheet) {
-		if len(views) == 0 {
-			s.Line("No job fetches charts, and none was fetched.")
-			return
-		}
-		s.View(view.FeedTable(views))
-	})
-	if err != nil || len(late) == 0 {
-		return err
-	}
-	return fmt.Errorf("older than %s, or missing: %s\nTo see why: ingestor runs", console.Span(most), strings.Join(late, ", "))
 }
 
 func TrendingCommand(a *session.Session) *cobra.Command {
@@ -65,42 +61,39 @@ func TrendingCommand(a *session.Session) *cobra.Command {
 			return console.Usage("--limit must be 1 or more, not %d", limit)
 		}
 		return a.WithCatalogToRead(cmd, func(ctx context.Context, c session.AnyCatalog) error {
-			return showChart(ctx, a, c, strings.ToUpper(args[0]), ingest.Category(category), limit)
+			region, category := strings.ToUpper(args[0]), ingest.Category(category)
+			chart, err := c.Chart(ctx, region, category)
+			if errors.Is(err, catalog.ErrNotFound) {
+				feeds, failed := c.Feeds(ctx)
+				if failed != nil {
+					return failed
+				}
+				there := view.Complete(view.Feeds(feeds, nil, a.Now(), a.Loaded.MaxAge))
+				if len(there) == 0 {
+					return errors.New("no chart was fetched completely yet\nTo see why: ingestor regions, and ingestor runs")
+				}
+				return fmt.Errorf("there is no chart of %s yet; there are %s", view.FeedName(region, category), strings.Join(there, ", "))
+			}
+			if err != nil {
+				return err
+			}
+			chart.Entries = chart.Entries[:min(limit, len(chart.Entries))]
+			return a.Print(view.OneChart(chart, a.Now(), a.Loaded.MaxAge), func(s *console.Sheet) {
+				s.Line("%s", s.In(console.Faint, fmt.Sprintf("chart of %s, fetched %s (%s ago)", view.FeedName(region, category), console.Stamp(chart.FetchedAt), console.Span(a.Now().Sub(chart.FetchedAt)))))
+				console.List(s, console.Columns(">rank", "~title", "~channel", ">views", "video"), chart.Entries, func(e *catalog.Entry) []string {
+					v := &e.Video
+					link := view.VideoURL(v.ID)
+					if s.Width > 0 && s.Width < 100 { // the title needs the room
+						link = v.ID
+					}
+					return []string{view.Number(int64(e.Rank)), console.Plain(v.Title), console.Plain(v.ChannelTitle), views(v), link}
+				})
+			})
 		})
 	}, a.CompleteFirst(session.RegionNames))
 	cmd.Flags().StringVar(&category, "category", ingest.AllCategories, "`id` of a video category; 0 means all")
 	cmd.Flags().IntVarP(&limit, "limit", "n", 20, "`number` of videos to show")
 	return cmd
-}
-
-func showChart(ctx context.Context, a *session.Session, c session.AnyCatalog, region, category string, limit int) error {
-	chart, err := c.Chart(ctx, region, category)
-	if errors.Is(err, catalog.ErrNotFound) {
-		feeds, failed := c.Feeds(ctx)
-		if failed != nil {
-			return failed
-		}
-		there := view.Complete(view.Feeds(feeds, nil, a.Now(), a.Loaded.MaxAge))
-		if len(there) == 0 {
-			return errors.New("no chart was fetched completely yet\nTo see why: ingestor regions, and ingestor runs")
-		}
-		return fmt.Errorf("there is no chart of %s yet; there are %s", view.FeedName(region, category), strings.Join(there, ", "))
-	}
-	if err != nil {
-		return err
-	}
-	chart.Entries = chart.Entries[:min(limit, len(chart.Entries))]
-	return a.Print(view.OneChart(chart, a.Now(), a.Loaded.MaxAge), func(s *console.Sheet) {
-		s.Line("%s", s.In(console.Faint, fmt.Sprintf("chart of %s, fetched %s (%s ago)", view.FeedName(region, category), console.Stamp(chart.FetchedAt), console.Span(a.Now().Sub(chart.FetchedAt)))))
-		console.List(s, console.Columns(">rank", "~title", "~channel", ">views", "video"), chart.Entries, func(e *catalog.Entry) []string {
-			v := &e.Video
-			link := view.VideoURL(v.ID)
-			if s.Width > 0 && s.Width < 100 { // the title needs the room
-				link = v.ID
-			}
-			return []string{view.Number(int64(e.Rank)), console.Plain(v.Title), console.Plain(v.ChannelTitle), views(v), link}
-		})
-	})
 }
 
 // views formats the views of a video. A hidden number is not 0.
@@ -135,7 +128,33 @@ func SearchCommand(a *session.Session) *cobra.Command {
 			}
 		}
 		return a.WithCatalogToRead(cmd, func(ctx context.Context, c session.AnyCatalog) error {
-			return showHits(ctx, a, c, q)
+			results, err := c.Search(ctx, q)
+			if errors.Is(err, catalog.ErrBadCursor) {
+				return console.Usage("--cursor: %q is not one that an answer ended with", q.Cursor)
+			}
+			if err != nil {
+				return err
+			}
+			found := view.Found(results)
+			return a.Print(found, func(s *console.Sheet) {
+				for i, h := range found.Hits {
+					if i > 0 {
+						s.Line("")
+					}
+					hit(s, &h)
+				}
+				if found.Cut {
+					s.Line("\n%s", s.In(console.Faint, "Only the "+view.Number(catalog.MaxRanked)+" that were added last were ranked. Search for more words to see others."))
+				}
+				switch {
+				case len(found.Hits) == 0 && q.Cursor != "":
+					s.Line("That was all.")
+				case len(found.Hits) == 0:
+					s.Line("Nothing was found for %q. Try fewer or shorter words.", console.Plain(q.Text))
+				case found.Cursor != "":
+					s.Line("\n%s", s.In(console.Faint, "For more, repeat the command with --cursor "+found.Cursor))
+				}
+			})
 		})
 	}, cobra.NoFileCompletions)
 	cmd.Flags().StringVar(&f.region, "region", "", "only videos fetched for this `region`")
@@ -144,36 +163,6 @@ func SearchCommand(a *session.Session) *cobra.Command {
 	cmd.Flags().IntVarP(&f.limit, "limit", "n", 10, "`number` of videos to show")
 	_ = cmd.RegisterFlagCompletionFunc("region", a.Complete(session.RegionNames))
 	return cmd
-}
-
-func showHits(ctx context.Context, a *session.Session, c session.AnyCatalog, q catalog.Query) error {
-	results, err := c.Search(ctx, q)
-	if errors.Is(err, catalog.ErrBadCursor) {
-		return console.Usage("--cursor: %q is not one that an answer ended with", q.Cursor)
-	}
-	if err != nil {
-		return err
-	}
-	found := view.Found(results)
-	return a.Print(found, func(s *console.Sheet) {
-		for i, h := range found.Hits {
-			if i > 0 {
-				s.Line("")
-			}
-			hit(s, &h)
-		}
-		if found.Cut {
-			s.Line("\n%s", s.In(console.Faint, "Only the "+view.Number(catalog.MaxRanked)+" that were added last were ranked. Search for more words to see others."))
-		}
-		switch {
-		case len(found.Hits) == 0 && q.Cursor != "":
-			s.Line("That was all.")
-		case len(found.Hits) == 0:
-			s.Line("Nothing was found for %q. Try fewer or shorter words.", console.Plain(q.Text))
-		case found.Cursor != "":
-			s.Line("\n%s", s.In(console.Faint, "For more, repeat the command with --cursor "+found.Cursor))
-		}
-	})
 }
 
 // hit writes a video with its title, its channel, and the part of its text that matches

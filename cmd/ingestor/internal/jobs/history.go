@@ -81,14 +81,7 @@ func shortRuns(ctx context.Context, c runsReader, q catalog.RunsQuery) ([]view.S
 
 func StateCommand(a *session.Session) *cobra.Command {
 	cmd := a.Command("state", console.Known, nil)
-	show := stateShowCommand(a)
-	cmd.RunE = show.RunE
-	cmd.AddCommand(show, stateResetCommand(a))
-	return cmd
-}
-
-func stateShowCommand(a *session.Session) *cobra.Command {
-	return a.Command("show [JOB]", console.Takes(0, 1, "one job, or none for all"), func(cmd *cobra.Command, args []string) error {
+	show := a.Command("show [JOB]", console.Takes(0, 1, "one job, or none for all"), func(cmd *cobra.Command, args []string) error {
 		job := strings.Join(args, "")
 		return a.WithCatalogToRead(cmd, func(ctx context.Context, c session.AnyCatalog) error {
 			all, err := c.Cursors(ctx, job)
@@ -103,62 +96,53 @@ func stateShowCommand(a *session.Session) *cobra.Command {
 					s.Line("Nothing was fetched yet.")
 					return
 				}
-				cursorTable(s, all)
+				console.List(s, console.Columns("~job", "~work", ">passes", ">page", "completed", "fetched up to", "deferred until"), all, func(c *catalog.Cursor) []string {
+					page, completed := "", "never"
+					if c.Begun() {
+						page = view.Number(c.Page)
+					}
+					if !c.CompletedAt.IsZero() {
+						completed = console.Stamp(c.CompletedAt)
+					}
+					return []string{c.Job, console.Plain(c.Work), view.Number(c.Pass), page, completed, console.Stamp(c.Mark), console.Stamp(c.ResumeAt)}
+				})
 			})
 		})
 	}, a.CompleteFirst(session.JobNames))
-}
-
-func cursorTable(s *console.Sheet, all []catalog.Cursor) {
-	console.List(s, console.Columns("~job", "~work", ">passes", ">page", "completed", "fetched up to", "deferred until"), all, func(c *catalog.Cursor) []string {
-		page, completed := "", "never"
-		if c.Begun() {
-			page = view.Number(c.Page)
-		}
-		if !c.CompletedAt.IsZero() {
-			completed = console.Stamp(c.CompletedAt)
-		}
-		return []string{c.Job, console.Plain(c.Work), view.Number(c.Pass), page, completed, console.Stamp(c.Mark), console.Stamp(c.ResumeAt)}
-	})
-}
-
-func stateResetCommand(a *session.Session) *cobra.Command {
-	return a.Command("reset JOB [WORK]", console.Takes(1, 2, "a job, and perhaps one unit of its work"), func(cmd *cobra.Command, args []string) error {
+	cmd.RunE = show.RunE
+	cmd.AddCommand(show, a.Command("reset JOB [WORK]", console.Takes(1, 2, "a job, and perhaps one unit of its work"), func(cmd *cobra.Command, args []string) error {
 		return a.WithCatalog(cmd, func(ctx context.Context, c session.AnyCatalog) error {
-			return resetState(ctx, a, c, args)
+			all, err := c.Cursors(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			var works []string
+			for _, cur := range all {
+				works = append(works, cur.Work)
+			}
+			switch {
+			case len(works) == 0:
+				return console.Usage("there is no state of a job %q\nTo list the jobs: ingestor state show", args[0])
+			case len(args) == 2 && !slices.Contains(works, args[1]):
+				return console.Usage("there is no state of work %q; %s has %s", args[1], args[0], strings.Join(works, ", "))
+			case len(args) == 2:
+				works = args[1:]
+			}
+			for _, w := range works {
+				if err := c.Reset(ctx, args[0], w); err != nil {
+					return err
+				}
+			}
+			return a.Print(begun{args[0], works}, func(s *console.Sheet) {
+				s.Line("%s starts from the beginning: %s", args[0], console.Plain(strings.Join(works, ", ")))
+			})
 		})
-	}, a.CompleteFirst(session.JobNames))
+	}, a.CompleteFirst(session.JobNames)))
+	return cmd
 }
 
 // begun is the work that was reset, in JSON.
 type begun struct {
 	Job  string   `json:"job"`
 	Work []string `json:"work"`
-}
-
-func resetState(ctx context.Context, a *session.Session, c session.AnyCatalog, args []string) error {
-	all, err := c.Cursors(ctx, args[0])
-	if err != nil {
-		return err
-	}
-	var works []string
-	for _, cur := range all {
-		works = append(works, cur.Work)
-	}
-	switch {
-	case len(works) == 0:
-		return console.Usage("there is no state of a job %q\nTo list the jobs: ingestor state show", args[0])
-	case len(args) == 2 && !slices.Contains(works, args[1]):
-		return console.Usage("there is no state of work %q; %s has %s", args[1], args[0], strings.Join(works, ", "))
-	case len(args) == 2:
-		works = args[1:]
-	}
-	for _, w := range works {
-		if err := c.Reset(ctx, args[0], w); err != nil {
-			return err
-		}
-	}
-	return a.Print(begun{args[0], works}, func(s *console.Sheet) {
-		s.Line("%s starts from the beginning: %s", args[0], console.Plain(strings.Join(works, ", ")))
-	})
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/notify"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
-	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
 )
 
 // How long a process that ends waits for pings, and one that ends its runs for its ledger and for targets.
@@ -61,52 +60,45 @@ func NotifyCommand(a *session.Session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.Print(shown, func(s *console.Sheet) { writeNotices(s, &shown, a.Loaded) })
+			return a.Print(shown, func(s *console.Sheet) {
+				s.Line("Targets: %s.", strings.Join(slices.Sorted(maps.Keys(a.Loaded.Notify)), ", "))
+				if len(shown.Events) == 0 {
+					s.Line("There is nothing to tell.")
+				}
+				for _, e := range shown.Events {
+					s.Line("\n%s  %s\n%s", e.Began.UTC().Format("2006-01-02 15:04 MST"), e.Kind, e.Text)
+				}
+				for _, w := range shown.Waiting {
+					s.Line("\nNot arrived yet at %s", w)
+				}
+			})
 		})
 	})
 	cmd.AddCommand(console.Command("test [TARGET]", console.Takes(0, 1, "a target"), func(cmd *cobra.Command, args []string) error {
-		return testTargets(a, cmd, args)
+		s, err := a.Settings(cmd.Flags())
+		if err != nil {
+			return err
+		}
+		names := slices.Sorted(maps.Keys(s.Notify))
+		if len(names) == 0 {
+			return console.Config(errors.New("the setting notify is empty\nName a target in ingestor.yaml, as notify: {ops: {webhook: https://alerts.example.com/hook}}"))
+		}
+		if len(args) > 0 {
+			if !slices.Contains(names, args[0]) {
+				return console.Usage("there is no target %q; there are %s", args[0], strings.Join(names, ", "))
+			}
+			names = args
+		}
+		var failed error
+		for _, name := range names {
+			t := s.Notify[name]
+			if err := notify.Test(cmd.Context(), &t, a.Now()); err != nil {
+				failed = errors.Join(failed, fmt.Errorf("%s: %w", name, err))
+				continue
+			}
+			fmt.Fprintf(a.Stdout, "%s: the test has arrived\n", name)
+		}
+		return failed
 	}))
 	return cmd
-}
-
-func writeNotices(s *console.Sheet, shown *notify.Shown, set *settings.Settings) {
-	s.Line("Targets: %s.", strings.Join(slices.Sorted(maps.Keys(set.Notify)), ", "))
-	if len(shown.Events) == 0 {
-		s.Line("There is nothing to tell.")
-	}
-	for _, e := range shown.Events {
-		s.Line("\n%s  %s\n%s", e.Began.UTC().Format("2006-01-02 15:04 MST"), e.Kind, e.Text)
-	}
-	for _, w := range shown.Waiting {
-		s.Line("\nNot arrived yet at %s", w)
-	}
-}
-
-// testTargets sends a test message, and says how it went.
-func testTargets(a *session.Session, cmd *cobra.Command, args []string) error {
-	s, err := a.Settings(cmd.Flags())
-	if err != nil {
-		return err
-	}
-	names := slices.Sorted(maps.Keys(s.Notify))
-	if len(names) == 0 {
-		return console.Config(errors.New("the setting notify is empty\nName a target in ingestor.yaml, as notify: {ops: {webhook: https://alerts.example.com/hook}}"))
-	}
-	if len(args) > 0 {
-		if !slices.Contains(names, args[0]) {
-			return console.Usage("there is no target %q; there are %s", args[0], strings.Join(names, ", "))
-		}
-		names = args
-	}
-	var failed error
-	for _, name := range names {
-		t := s.Notify[name]
-		if err := notify.Test(cmd.Context(), &t, a.Now()); err != nil {
-			failed = errors.Join(failed, fmt.Errorf("%s: %w", name, err))
-			continue
-		}
-		fmt.Fprintf(a.Stdout, "%s: the test has arrived\n", name)
-	}
-	return failed
 }

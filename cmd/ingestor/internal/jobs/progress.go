@@ -25,37 +25,24 @@ import (
 //   - Elsewhere the log gets a line every few seconds, if anything has changed.
 //   - With --quiet there is no progress.
 
-type progress interface {
-	tell(ingest.Progress)
-	close()
-}
-
 // lineEvery is the interval between log lines where there are no bars.
 const lineEvery = 5 * time.Second
 
-func watch(a *session.Session) progress {
-	switch {
-	case a.Quiet:
-		return nobody{}
-	case console.IsTerminal(a.Stderr) && os.Getenv("TERM") != "dumb":
-		return newBars(a.Stderr, &a.Lines)
-	}
-	tick := time.NewTicker(lineEvery)
-	return newLog(a.Log, tick.C, tick.Stop)
-}
-
 // watching calls f, and shows the progress that it tells.
 func watching(a *session.Session, f func(tell func(ingest.Progress)) error) error {
-	shown := watch(a)
-	defer shown.close()
-	return f(shown.tell)
+	switch {
+	case a.Quiet:
+		return f(func(ingest.Progress) {})
+	case console.IsTerminal(a.Stderr) && os.Getenv("TERM") != "dumb":
+		b := newBars(a.Stderr, &a.Lines)
+		defer b.close()
+		return f(b.tell)
+	}
+	tick := time.NewTicker(lineEvery)
+	l := newLog(a.Log, tick.C, tick.Stop)
+	defer l.close()
+	return f(l.tell)
 }
-
-// nobody is progress that is not shown.
-type nobody struct{}
-
-func (nobody) tell(ingest.Progress) {}
-func (nobody) close()               {}
 
 // logged is progress as lines of the log.
 type logged struct {

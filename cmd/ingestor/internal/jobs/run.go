@@ -39,8 +39,61 @@ type runFlags struct {
 
 func RunCommand(a *session.Session) *cobra.Command {
 	var f runFlags
-	cmd := a.Command("run", console.NoArgs, func(cmd *cobra.Command, _ []string) error {
-		return runJobs(a, cmd, &f)
+	cmd := a.Command("run", console.NoArgs, func(cmd *cobra.Command, _ []string) (err error) {
+		ctx := cmd.Context()
+		if !f.once && (f.due || len(f.jobs)+len(f.regions) > 0) {
+			return console.Usage("--job, --region and --due go with --once")
+		}
+		s, err := a.Settings(cmd.Flags())
+		if err != nil {
+			return err
+		}
+		f.regions = upperCase(f.regions)
+		jobs, err := choose(s, &f)
+		if err != nil {
+			return err
+		}
+		if err := s.Priced(jobs); err != nil {
+			return err
+		}
+		file := metricsFile(f.metrics)
+		if err := file.check(); err != nil {
+			return err
+		}
+		stopped := console.ExitDeferred
+		if !f.once {
+			stopped = console.ExitDone // a daemon ends successfully
+		}
+		var done console.Closers
+		defer func() { err = console.OrStopped(ctx, stopped, errors.Join(err, done.Close())) }()
+		a.Trace(ctx, &done)
+		if !f.once {
+			return runDaemon(ctx, a, s, jobs, file, &done)
+		}
+		var w *works
+		var all []*RunView
+		err = watching(a, func(tell func(ingest.Progress)) (err error) {
+			if w, err = openWorks(ctx, a, s, &done, tell); err != nil {
+				return err
+			}
+			if err := logInputs(ctx, a, w); err != nil {
+				return err
+			}
+			if err := joinFleet(a, w, jobs, nil, nil); err != nil {
+				return err
+			}
+			if err := counting.CountOnce(ctx, a, s, w.ledger); err != nil {
+				return err
+			}
+			all = runOnce(ctx, a, w, jobs, &f)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		lookOnce(ctx, a, w)
+		w.pings.Wait(lastWords)
+		return leave(a, w, file, all)
 	})
 	cmd.Flags().BoolVar(&f.once, "once", false, "run the jobs once, and exit")
 	cmd.Flags().BoolVar(&f.due, "due", false, "with --once: only jobs that are due")
@@ -130,63 +183,6 @@ func withSettings(a *session.Session, w *works, s *settings.Settings, progress f
 	}
 	by.runner = ingest.NewRunner(&s.Config, w.ledger, w.catalog, client, a.Opened, &ingest.Options{Clock: w.clock, Log: a.Log, Progress: progress, Tracer: tracer, Abort: a.Abort, Program: programs(a, s, w.ledger)})
 	return &by, nil
-}
-
-func runJobs(a *session.Session, cmd *cobra.Command, f *runFlags) (err error) {
-	ctx := cmd.Context()
-	if !f.once && (f.due || len(f.jobs)+len(f.regions) > 0) {
-		return console.Usage("--job, --region and --due go with --once")
-	}
-	s, err := a.Settings(cmd.Flags())
-	if err != nil {
-		return err
-	}
-	f.regions = upperCase(f.regions)
-	jobs, err := choose(s, f)
-	if err != nil {
-		return err
-	}
-	if err := s.Priced(jobs); err != nil {
-		return err
-	}
-	file := metricsFile(f.metrics)
-	if err := file.check(); err != nil {
-		return err
-	}
-	stopped := console.ExitDeferred
-	if !f.once {
-		stopped = console.ExitDone // a daemon ends successfully
-	}
-	var done console.Closers
-	defer func() { err = console.OrStopped(ctx, stopped, errors.Join(err, done.Close())) }()
-	a.Trace(ctx, &done)
-	if !f.once {
-		return runDaemon(ctx, a, s, jobs, file, &done)
-	}
-	var w *works
-	var all []*RunView
-	err = watching(a, func(tell func(ingest.Progress)) (err error) {
-		if w, err = openWorks(ctx, a, s, &done, tell); err != nil {
-			return err
-		}
-		if err := logInputs(ctx, a, w); err != nil {
-			return err
-		}
-		if err := joinFleet(a, w, jobs, nil, nil); err != nil {
-			return err
-		}
-		if err := counting.CountOnce(ctx, a, s, w.ledger); err != nil {
-			return err
-		}
-		all = runOnce(ctx, a, w, jobs, f)
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	lookOnce(ctx, a, w)
-	w.pings.Wait(lastWords)
-	return leave(a, w, file, all)
 }
 
 // runDaemon runs jobs until the program is told to stop.
@@ -379,7 +375,16 @@ func runOnce(ctx context.Context, a *session.Session, w *works, jobs []*ingest.J
 			had[j.Name] = append(had[j.Name], rep.Work[i].Work)
 		}
 	}
-	whys := occasions(ctx, w, jobs, f) // before a run changes what is due
+	whys := map[string]ingest.Occasion{} // why each job is run, before a run changes what is due
+	for _, j := range jobs {
+		why, due, err := ingest.Occasion{}, true, error(nil)
+		if f.due {
+			why, due, err = w.runner.Due(ctx, j)
+		}
+		if due || err != nil { // the run meets the same fault and reports it
+			whys[j.Name] = why
+		}
+	}
 	for _, j := range jobs {
 		at, err := w.runner.ResumeAt(ctx, j, nil)
 		if err == nil && !at.IsZero() && !at.After(a.Now()) {
@@ -391,22 +396,6 @@ func runOnce(ctx context.Context, a *session.Session, w *works, jobs []*ingest.J
 		if there && !stuck[j.Name] {
 			why.Without = append(why.Without, had[j.Name]...)
 			one(j, why)
-		}
-	}
-	return all
-}
-
-// occasions returns why each job is run, by name. It leaves out jobs that are not due.
-func occasions(ctx context.Context, w *works, jobs []*ingest.Job, f *runFlags) map[string]ingest.Occasion {
-	all := map[string]ingest.Occasion{}
-	for _, j := range jobs {
-		if !f.due {
-			all[j.Name] = ingest.Occasion{}
-			continue
-		}
-		why, due, err := w.runner.Due(ctx, j)
-		if due || err != nil { // the run meets the same fault and reports it
-			all[j.Name] = why
 		}
 	}
 	return all

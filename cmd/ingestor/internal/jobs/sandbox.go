@@ -155,8 +155,11 @@ func listenHere(address string) (net.Listener, error) {
 
 const countsPath = "/__counts"
 
-// sandboxHandler is a simulator, or what is in front of it, and its counts.
-func sandboxHandler(sim *youtubesim.Sim, front http.Handler) http.Handler {
+func serveSandbox(ctx context.Context, a *session.Session, sim *youtubesim.Sim, front http.Handler, address string) error {
+	l, err := listenHere(address)
+	if err != nil {
+		return err
+	}
 	mux := http.NewServeMux()
 	mux.Handle("/", front)
 	mux.HandleFunc(countsPath, func(w http.ResponseWriter, _ *http.Request) {
@@ -164,15 +167,7 @@ func sandboxHandler(sim *youtubesim.Sim, front http.Handler) http.Handler {
 		//nolint:errchkjson // the client is gone
 		_ = json.NewEncoder(w).Encode(append(youtubesim.Counts{}, sim.Counts()...))
 	})
-	return mux
-}
-
-func serveSandbox(ctx context.Context, a *session.Session, sim *youtubesim.Sim, front http.Handler, address string) error {
-	l, err := listenHere(address)
-	if err != nil {
-		return err
-	}
-	server := &http.Server{Handler: sandboxHandler(sim, front), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	fmt.Fprintf(a.Stdout, `# A simulated upstream. To use it, put this into ingestor.yaml:
 endpoint: http://%[1]s
 
@@ -224,50 +219,47 @@ revision: 2
 upstreams: {youtube: {pools: {units: {quota: %d, headroom: %d}}}}
 `, demoQuota, demoHeadroom)
 
+// DemoCommand makes two runs, a day apart.
 func DemoCommand(a *session.Session) *cobra.Command {
-	return console.Command("demo", console.NoArgs, func(cmd *cobra.Command, _ []string) error {
-		return demo(cmd.Context(), a)
-	})
-}
-
-// demo makes two runs, a day apart.
-func demo(ctx context.Context, a *session.Session) (err error) {
-	dir, err := os.MkdirTemp("", "ingestor-demo-")
-	if err != nil {
-		return err
-	}
-	clock := quota.NewSimClock(demoStart)
-	sim := youtubesim.New(&youtubesim.Options{Seed: 1, Clock: clock.Now, Quota: youtubesim.Quota{youtubesim.Default: demoQuota}})
-	var done console.Closers
-	defer func() { err = errors.Join(err, done.Close()) }()
-	address, err := serveDemo(sim, pace(a), &done)
-	if err != nil {
-		return err
-	}
-	s, err := demoSettings(dir, address)
-	if err != nil {
-		return err
-	}
-	a.Clock, a.Loaded, a.Log = clock, s, slog.New(slog.DiscardHandler)
-	say(a, "Eight regions, four pages each: 32 units. The quota is %d a day, of which %d stay free.", demoQuota, demoHeadroom)
-	say(a, "Everything is in %s, and stays there; delete it when you like.", dir)
-	var display func(ingest.Progress) // the present one
-	w, err := openWorks(ctx, a, s, &done, func(p ingest.Progress) { display(p) })
-	if err != nil {
-		return err
-	}
-	if err := demoRuns(ctx, a, w, &display, clock); err != nil {
-		return err
-	}
-	if err := demoSpend(ctx, a, w, sim); err != nil {
-		return err
-	}
-	title(a, "To try next")
-	_, err = fmt.Fprintf(a.Stdout, `  %[1]s trending US --catalog %[2]s
+	return console.Command("demo", console.NoArgs, func(cmd *cobra.Command, _ []string) (err error) {
+		ctx := cmd.Context()
+		dir, err := os.MkdirTemp("", "ingestor-demo-")
+		if err != nil {
+			return err
+		}
+		clock := quota.NewSimClock(demoStart)
+		sim := youtubesim.New(&youtubesim.Options{Seed: 1, Clock: clock.Now, Quota: youtubesim.Quota{youtubesim.Default: demoQuota}})
+		var done console.Closers
+		defer func() { err = errors.Join(err, done.Close()) }()
+		address, err := serveDemo(sim, pace(a), &done)
+		if err != nil {
+			return err
+		}
+		s, err := demoSettings(dir, address)
+		if err != nil {
+			return err
+		}
+		a.Clock, a.Loaded, a.Log = clock, s, slog.New(slog.DiscardHandler)
+		say(a, "Eight regions, four pages each: 32 units. The quota is %d a day, of which %d stay free.", demoQuota, demoHeadroom)
+		say(a, "Everything is in %s, and stays there; delete it when you like.", dir)
+		var display func(ingest.Progress) // the present one
+		w, err := openWorks(ctx, a, s, &done, func(p ingest.Progress) { display(p) })
+		if err != nil {
+			return err
+		}
+		if err := demoRuns(ctx, a, w, &display, clock); err != nil {
+			return err
+		}
+		if err := demoSpend(ctx, a, w, sim); err != nil {
+			return err
+		}
+		title(a, "To try next")
+		_, err = fmt.Fprintf(a.Stdout, `  %[1]s trending US --catalog %[2]s
   %[1]s search concert --catalog %[2]s
   %[1]s init
 `, console.Self(), shell.Quote(s.Catalog))
-	return err
+		return err
+	})
 }
 
 // demoRuns makes runs until all work is done. The second run starts at the time that the
@@ -275,10 +267,12 @@ func demo(ctx context.Context, a *session.Session) (err error) {
 func demoRuns(ctx context.Context, a *session.Session, w *works, display *func(ingest.Progress), clock *quota.SimClock) error {
 	for n := 1; ; n++ {
 		title(a, fmt.Sprintf("Run %d, at %s", n, console.Stamp(clock.Now())))
-		watched := watch(a)
-		*display = watched.tell
-		all := runOnce(ctx, a, w, w.settings.List(), &runFlags{once: true, due: true})
-		watched.close()
+		var all []*RunView
+		_ = watching(a, func(tell func(ingest.Progress)) error { // the runs have the errors
+			*display = tell
+			all = runOnce(ctx, a, w, w.settings.List(), &runFlags{once: true, due: true})
+			return nil
+		})
 		if err := showRuns(a, all); err != nil {
 			return err
 		}

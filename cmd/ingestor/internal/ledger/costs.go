@@ -128,7 +128,20 @@ type explained struct {
 func explain(a *session.Session, b *quota.Book, name string) error {
 	if u := b.Upstreams[name]; u != nil {
 		e := explainUpstream(u)
-		return a.Print(e, func(s *console.Sheet) { writeExplained(s, e) })
+		return a.Print(e, func(s *console.Sheet) {
+			s.Line("%s", s.In(console.Bold, e.Upstream))
+			if e.Source != "" {
+				verified := ""
+				if e.Verified != "" {
+					verified = ", verified on " + e.Verified
+				}
+				s.Line("  source: %s%s", e.Source, verified)
+			}
+			told(s, e.Words)
+			for i := range e.Methods {
+				writePrice(s, &e.Methods[i])
+			}
+		})
 	}
 	u, m, err := session.FindMethod(b, name)
 	if err != nil {
@@ -170,21 +183,6 @@ func explainUpstream(u *book.Upstream) *explained {
 		e.Methods = append(e.Methods, explainMethod(u, u.Default[verb]))
 	}
 	return e
-}
-
-func writeExplained(s *console.Sheet, e *explained) {
-	s.Line("%s", s.In(console.Bold, e.Upstream))
-	if e.Source != "" {
-		verified := ""
-		if e.Verified != "" {
-			verified = ", verified on " + e.Verified
-		}
-		s.Line("  source: %s%s", e.Source, verified)
-	}
-	told(s, e.Words)
-	for i := range e.Methods {
-		writePrice(s, &e.Methods[i])
-	}
 }
 
 // told lists what answers tell.

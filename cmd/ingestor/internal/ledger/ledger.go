@@ -182,38 +182,34 @@ func ledgerRestoreCommand(a *session.Session) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return restore(a, cmd, s, path, args[0])
-	})
-}
-
-func restore(a *session.Session, cmd *cobra.Command, s *settings.Settings, path, backup string) error {
-	ctx := cmd.Context()
-	if err := s.MakeState(path); err != nil {
-		return console.Config(err)
-	}
-	seeLedger(ctx, a, s, path)
-	lack, err := sqlitestore.Restore(ctx, backup, path)
-	if err != nil {
-		return err
-	}
-	known := map[quota.Pool]int64{}
-	for _, l := range lack {
-		known[l.Pool] = l.Units
-	}
-	return a.WithLedger(cmd, func(ctx context.Context, l *quota.Ledger) error {
-		lost, err := l.View().Forgotten(ctx)
+		ctx := cmd.Context()
+		if err := s.MakeState(path); err != nil {
+			return console.Config(err)
+		}
+		seeLedger(ctx, a, s, path)
+		lack, err := sqlitestore.Restore(ctx, args[0], path)
 		if err != nil {
 			return err
 		}
-		views := []restored{}
-		for _, pool := range lost {
-			v := restored{Pool: pool.Pool.String(), Since: pool.Born.UTC()}
-			if units, ok := known[pool.Pool]; ok {
-				v.Units = &units
-			}
-			views = append(views, v)
+		known := map[quota.Pool]int64{}
+		for _, l := range lack {
+			known[l.Pool] = l.Units
 		}
-		return a.Print(views, func(sh *console.Sheet) { writeRestored(sh, path, backup, s.LedgerFlag(), views) })
+		return a.WithLedger(cmd, func(ctx context.Context, l *quota.Ledger) error {
+			lost, err := l.View().Forgotten(ctx)
+			if err != nil {
+				return err
+			}
+			views := []restored{}
+			for _, pool := range lost {
+				v := restored{Pool: pool.Pool.String(), Since: pool.Born.UTC()}
+				if units, ok := known[pool.Pool]; ok {
+					v.Units = &units
+				}
+				views = append(views, v)
+			}
+			return a.Print(views, func(sh *console.Sheet) { writeRestored(sh, path, args[0], s.LedgerFlag(), views) })
+		})
 	})
 }
 

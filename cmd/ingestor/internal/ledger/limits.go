@@ -125,32 +125,13 @@ func setLimits(ctx context.Context, l *quota.Ledger, now time.Time) ([]quota.Key
 
 // writeLimits shows limits that were set at run time, and when they end if any does.
 func writeLimits(s *console.Sheet, all []quota.KeyLimit) {
-	end := slices.ContainsFunc(all, func(k quota.KeyLimit) bool { return !k.Until.IsZero() })
-	columns := []string{"family", "key", ">quota", "set by", "at", "reason"}
-	if end {
-		columns = slices.Insert(columns, 3, "until")
-	}
-	var rows [][]string
-	for i := range all {
-		k := &all[i]
-		row := []string{console.Plain(k.Family), console.Plain(k.Key), "removed", console.Plain(k.By), console.Stamp(k.At), console.Plain(k.Reason)}
+	console.List(s, console.Columns("family", "key", ">quota", "until", "set by", "at", "reason"), all, func(k *quota.KeyLimit) []string {
+		amount := "removed"
 		if k.Quota > 0 {
-			row[2] = amountOf(k.Family, k.Quota)
+			amount = amountOf(k.Family, k.Quota)
 		}
-		if end {
-			row = slices.Insert(row, 3, untilOf(k))
-		}
-		rows = append(rows, row)
-	}
-	s.Table(console.Columns(columns...), rows)
-}
-
-// untilOf is when a limit ends; "" if it does not by itself.
-func untilOf(k *quota.KeyLimit) string {
-	if k.Until.IsZero() {
-		return ""
-	}
-	return console.Stamp(k.Until)
+		return []string{console.Plain(k.Family), console.Plain(k.Key), amount, console.Stamp(k.Until), console.Plain(k.By), console.Stamp(k.At), console.Plain(k.Reason)}
+	})
 }
 
 // mostShown is how many limits costs show lists after a price book.
@@ -187,7 +168,7 @@ func showSetLimits(a *session.Session, cmd *cobra.Command, s *settings.Settings)
 		}
 		why := ""
 		if !k.Until.IsZero() {
-			why = ", until " + untilOf(&k)
+			why = ", until " + console.Stamp(k.Until)
 		}
 		if k.Reason != "" {
 			why += ": " + console.Plain(k.Reason)
@@ -250,7 +231,7 @@ func showFamily(ctx context.Context, a *session.Session, l *quota.Ledger, f *boo
 		console.List(s, console.Columns("key of "+f.Name, "limit", "from", "at", "until", "reason"), all, func(one *familyLimit) []string {
 			row := []string{cmp.Or(console.Plain(one.Key), "(any other key)"), one.Limits, console.Plain(one.From), "", "", ""}
 			if one.Set != nil {
-				row[3], row[4], row[5] = console.Stamp(one.Set.At), untilOf(one.Set), console.Plain(one.Set.Reason)
+				row[3], row[4], row[5] = console.Stamp(one.Set.At), console.Stamp(one.Set.Until), console.Plain(one.Set.Reason)
 			}
 			return row
 		})

@@ -35,27 +35,25 @@ func QuotaCommand(a *session.Session) *cobra.Command {
 		case !errors.Is(err, fs.ErrNotExist):
 			return err
 		}
-		return a.WithLedgerToRead(cmd, func(ctx context.Context, l *quota.Ledger) error { return showQuota(ctx, a, l) })
+		return a.WithLedgerToRead(cmd, func(ctx context.Context, l *quota.Ledger) error {
+			all, err := readUsage(ctx, a, l)
+			is, err := verdict.Stand(ctx, l, all, err)
+			if err != nil {
+				return err
+			}
+			is.Verdict, err = a.VerdictToRead(ctx, a.Loaded, l)
+			if err != nil { // the pools are known all the same
+				fmt.Fprintf(a.Stderr, "ingestor: warning: it is not known whether the next run can start: %v\nTo see why: ingestor check%s\n", err, a.Loaded.Typed())
+			}
+			whose := open.Shown(a.Loaded.Ledger)
+			if service := session.Service(a.Loaded); service != "" {
+				whose += "\n" + service
+			}
+			return printQuota(a, whose, is)
+		})
 	})
 	cmd.AddCommand(spendCommand(a), blockCommand(a), unblockCommand(a), adjustCommand(a))
 	return cmd
-}
-
-func showQuota(ctx context.Context, a *session.Session, l *quota.Ledger) error {
-	all, err := readUsage(ctx, a, l)
-	is, err := verdict.Stand(ctx, l, all, err)
-	if err != nil {
-		return err
-	}
-	is.Verdict, err = a.VerdictToRead(ctx, a.Loaded, l)
-	if err != nil { // the pools are known all the same
-		fmt.Fprintf(a.Stderr, "ingestor: warning: it is not known whether the next run can start: %v\nTo see why: ingestor check%s\n", err, a.Loaded.Typed())
-	}
-	whose := open.Shown(a.Loaded.Ledger)
-	if service := session.Service(a.Loaded); service != "" {
-		whose += "\n" + service
-	}
-	return printQuota(a, whose, is)
 }
 
 // printQuota shows the pools that are known. It fails if the ledger has forgotten others.
@@ -83,12 +81,9 @@ func printQuota(a *session.Session, whose string, is *verdict.Standing) error {
 // prints a warning, and returns the usage with the limits of the older book. Reading
 // changes nothing.
 func readUsage(ctx context.Context, a *session.Session, l *quota.Ledger) ([]quota.Usage, error) {
+	mine := l.Book().Revision
 	all, err := l.View().Usage(ctx, "", "")
 	var stale *quota.StaleBookError
-	if !errors.As(err, &stale) {
-		return all, err
-	}
-	mine := l.Book().Revision
 	for errors.As(err, &stale) {
 		newer := *l.Book()
 		newer.Revision = stale.Stored + 1
@@ -97,7 +92,7 @@ func readUsage(ctx context.Context, a *session.Session, l *quota.Ledger) ([]quot
 		}
 		all, err = l.View().Usage(ctx, "", "")
 	}
-	if err == nil {
+	if stale != nil && err == nil {
 		book := cmp.Or(a.Loaded.Costs, "the built-in price book")
 		fmt.Fprintf(a.Stderr, "ingestor: warning: %s has revision %d, and the ledger has seen revision %d; the limits shown are those of revision %[2]d\n"+
 			"If %[1]s is the newer one, raise its `revision` to %[4]d\n", book, mine, stale.Stored, stale.Stored+1)
@@ -135,31 +130,23 @@ func quotaTable(s *console.Sheet, pools []view.Pool, typed string) {
 }
 
 // writeWindows writes a row for each window. The pool is a column, or a title above its rows.
-func writeWindows(s *console.Sheet, pools []view.Pool, pool bool) {
-	var columns []console.Column
-	title, indent := "  window", "  "
-	if pool {
-		columns = append(columns, console.Column{Name: "pool"})
-		title, indent = "window", ""
+func writeWindows(s *console.Sheet, pools []view.Pool, column bool) {
+	indent := "  "
+	if column {
+		indent = ""
 	}
-	columns = append(columns, console.Column{Name: title}, console.Column{},
-		console.Column{Name: "used", Right: true}, console.Column{Name: "limit", Right: true}, console.Column{Name: "quota", Right: true},
-		console.Column{Name: "headroom", Right: true}, console.Column{Name: "back next"}, console.Column{Name: "reset in"})
 	var rows [][]string
 	for _, p := range pools {
-		if !pool {
-			rows = append(rows, []string{p.Pool})
+		pool := p.Pool
+		if !column { // so that the column is left out
+			rows, pool = append(rows, []string{p.Pool}), ""
 		}
 		for i, w := range p.Windows {
 			back, reset := nextUnits(p.Pool, &w, p.LedgerAt)
-			row := []string{indent + p.Name(i), s.Bar(w.Used, w.Limit), view.Amount(p.Pool, w.Used), view.Amount(p.Pool, w.Limit), view.Amount(p.Pool, w.Quota), view.Amount(p.Pool, w.Headroom), back, reset}
-			if pool {
-				row = append([]string{p.Pool}, row...)
-			}
-			rows = append(rows, row)
+			rows = append(rows, []string{pool, indent + p.Name(i), s.Bar(w.Used, w.Limit), view.Amount(p.Pool, w.Used), view.Amount(p.Pool, w.Limit), view.Amount(p.Pool, w.Quota), view.Amount(p.Pool, w.Headroom), back, reset})
 		}
 	}
-	s.Table(columns, rows)
+	s.Table(console.Columns("pool", indent+"window", "", ">used", ">limit", ">quota", ">headroom", "back next", "reset in"), rows)
 	for _, p := range pools {
 		for i, w := range p.Windows {
 			if own := w.OwnLimit(p.Pool); own != "" {
@@ -204,11 +191,6 @@ func narrowQuota(s *console.Sheet, pools []view.Pool) {
 	}
 }
 
-type spendFlags struct {
-	by    []string
-	since string
-}
-
 var dimensions = func() (names []string) {
 	for _, d := range view.Dimensions {
 		names = append(names, string(d))
@@ -217,54 +199,54 @@ var dimensions = func() (names []string) {
 }()
 
 func spendCommand(a *session.Session) *cobra.Command {
-	var f spendFlags
+	var names []string
+	var since string
 	cmd := a.Command("spend", console.NoArgs, func(cmd *cobra.Command, _ []string) error {
-		return a.WithLedgerToRead(cmd, func(ctx context.Context, l *quota.Ledger) error {
-			return showSpend(ctx, a, l, &f)
+		return a.WithLedgerToRead(cmd, func(ctx context.Context, l *quota.Ledger) (err error) {
+			q := quota.SpendQuery{}
+			if since != "" {
+				if q.Since, err = view.ParseMoment(since, a.Now()); err != nil {
+					return console.Usage("--since: %w", err)
+				}
+				if parsed, err := time.Parse(time.DateOnly, since); err == nil {
+					q.Since = parsed.Add(12 * time.Hour) // noon is on that day in the zone of every pool
+				}
+			}
+			var by []quota.Dimension
+			for _, d := range names {
+				if !slices.Contains(dimensions, d) {
+					return console.Usage("--by: there is no %q; write one or more of %s", d, strings.Join(dimensions, ", "))
+				}
+				if slices.Contains(by, quota.Dimension(d)) {
+					return console.Usage("--by: %q is there twice", d)
+				}
+				by = append(by, quota.Dimension(d))
+			}
+			all, err := l.View().Spend(ctx, q, by...)
+			if err != nil {
+				return err
+			}
+			all = slices.DeleteFunc(all, func(s quota.Spent) bool {
+				_, rate := l.Book().StepsOf(s.Pool.Upstream, s.Pool.Name)                                                    // its spend is that of its budget
+				return rate || !s.Pool.IsMoney() && (slices.Contains(by, quota.ByModel) || slices.Contains(by, quota.ByKey)) // only budgets have them
+			})
+			views := view.Spend(all, by)
+			return a.Print(views, func(s *console.Sheet) {
+				if len(views) == 0 {
+					s.Line("Nothing was spent in this time.")
+				} else {
+					s.View(view.SpendTable(views, by))
+				}
+				if slices.Equal(by, []quota.Dimension{quota.ByJob}) && since == "" { // a day of the ledger and of a run may differ
+					s.Text.WriteString(unitsOfRuns(ctx, a, s, views))
+				}
+			})
 		})
 	})
-	cmd.Flags().StringSliceVar(&f.by, "by", []string{"method"}, "`dimensions`: "+strings.Join(dimensions, ", "))
-	cmd.Flags().StringVar(&f.since, "since", "", "first `day`: 2026-11-01, or 7d for 7 days ago (default all days)")
+	cmd.Flags().StringSliceVar(&names, "by", []string{"method"}, "`dimensions`: "+strings.Join(dimensions, ", "))
+	cmd.Flags().StringVar(&since, "since", "", "first `day`: 2026-11-01, or 7d for 7 days ago (default all days)")
 	_ = cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(dimensions, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
-}
-
-func showSpend(ctx context.Context, a *session.Session, l *quota.Ledger, f *spendFlags) error {
-	q := quota.SpendQuery{}
-	var err error
-	if f.since != "" {
-		if q.Since, err = view.ParseMoment(f.since, a.Now()); err != nil {
-			return console.Usage("--since: %w", err)
-		}
-		if parsed, err := time.Parse(time.DateOnly, f.since); err == nil {
-			q.Since = parsed.Add(12 * time.Hour) // noon is on that day in the zone of every pool
-		}
-	}
-	var by []quota.Dimension
-	for _, d := range f.by {
-		if !slices.Contains(dimensions, d) {
-			return console.Usage("--by: there is no %q; write one or more of %s", d, strings.Join(dimensions, ", "))
-		}
-		if slices.Contains(by, quota.Dimension(d)) {
-			return console.Usage("--by: %q is there twice", d)
-		}
-		by = append(by, quota.Dimension(d))
-	}
-	all, err := l.View().Spend(ctx, q, by...)
-	if err != nil {
-		return err
-	}
-	all = slices.DeleteFunc(all, func(s quota.Spent) bool {
-		_, rate := l.Book().StepsOf(s.Pool.Upstream, s.Pool.Name)                                                    // its spend is that of its budget
-		return rate || !s.Pool.IsMoney() && (slices.Contains(by, quota.ByModel) || slices.Contains(by, quota.ByKey)) // only budgets have them
-	})
-	views := view.Spend(all, by)
-	return a.Print(views, func(s *console.Sheet) {
-		spendTable(s, views, by)
-		if slices.Equal(by, []quota.Dimension{quota.ByJob}) && f.since == "" { // a day of the ledger and of a run may differ
-			s.Text.WriteString(unitsOfRuns(ctx, a, s, views))
-		}
-	})
 }
 
 // unitsOfRuns says how many units the runs of each job have, for a reader who compares them with the ledger. It reads
@@ -301,12 +283,4 @@ func unitsOfRuns(ctx context.Context, a *session.Session, on *console.Sheet, led
 		line += " The ledger also has the calls of processes that ended before they saved a page."
 	}
 	return on.Wrap(line, 0) + "\n"
-}
-
-func spendTable(s *console.Sheet, all []view.Spent, by []quota.Dimension) {
-	if len(all) == 0 {
-		s.Line("Nothing was spent in this time.")
-		return
-	}
-	s.View(view.SpendTable(all, by))
 }

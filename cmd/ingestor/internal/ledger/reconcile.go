@@ -29,7 +29,28 @@ func ReconcileCommand(a *session.Session) *cobra.Command {
 		if apply {
 			with = a.WithLedger
 		}
-		return with(cmd, func(ctx context.Context, l *quota.Ledger) error { return reconcile(ctx, a, l, apply, down) })
+		return with(cmd, func(ctx context.Context, l *quota.Ledger) error {
+			c, err := counting.NewCounts(ctx, a, a.Loaded, l)
+			if err != nil {
+				return err
+			}
+			now := a.Now()
+			views, unknown := []CountView{}, []googlecount.Count{}
+			for _, account := range slices.Sorted(maps.Keys(c.Readers)) {
+				all, strange, failed := c.Read(ctx, account, now)
+				err, unknown = errors.Join(err, failed), append(unknown, strange...)
+				for _, one := range all {
+					if apply {
+						err = errors.Join(err, c.Record(ctx, one, down))
+					}
+					views = append(views, viewCount(one, now))
+				}
+			}
+			if len(views) == 0 && err != nil {
+				return err
+			}
+			return errors.Join(a.Print(views, func(s *console.Sheet) { WriteCounts(s, views, unknown, now, apply, down) }), err)
+		})
 	})
 	settings.AddFlags(cmd, cmd.Flags(), settings.ForCounts, "watch", "adopt_limits")
 	cmd.Flags().BoolVar(&apply, "apply", false, "record the units of others")
@@ -74,29 +95,6 @@ func viewCount(c *counting.Counted, now time.Time) CountView {
 		v.Limit = &c.Count.Limit
 	}
 	return v
-}
-
-func reconcile(ctx context.Context, a *session.Session, l *quota.Ledger, apply, down bool) error {
-	c, err := counting.NewCounts(ctx, a, a.Loaded, l)
-	if err != nil {
-		return err
-	}
-	now := a.Now()
-	views, unknown := []CountView{}, []googlecount.Count{}
-	for _, account := range slices.Sorted(maps.Keys(c.Readers)) {
-		all, strange, failed := c.Read(ctx, account, now)
-		err, unknown = errors.Join(err, failed), append(unknown, strange...)
-		for _, one := range all {
-			if apply {
-				err = errors.Join(err, c.Record(ctx, one, down))
-			}
-			views = append(views, viewCount(one, now))
-		}
-	}
-	if len(views) == 0 && err != nil {
-		return err
-	}
-	return errors.Join(a.Print(views, func(s *console.Sheet) { WriteCounts(s, views, unknown, now, apply, down) }), err)
 }
 
 // WriteCounts shows Google's own counts beside those of the ledger.
@@ -156,10 +154,8 @@ func (v *CountView) Says(applied, down bool) (all []string) {
 	case missing < 0:
 		say("The ledger counts %s units of %s more than Google. If Google is right: ingestor reconcile --apply --down", view.Number(-missing), v.Pool)
 	}
-	switch limit := v.Limit; {
-	case limit == nil || *limit == v.Quota:
-	default:
-		say("Google's limit of %s is %s, and the quota of the price book %s. To use Google's: adopt_limits: true in ingestor.yaml, or change the quota in the price book.", v.Pool, view.Number(*limit), view.Number(v.Quota))
+	if v.Limit != nil && *v.Limit != v.Quota {
+		say("Google's limit of %s is %s, and the quota of the price book %s. To use Google's: adopt_limits: true in ingestor.yaml, or change the quota in the price book.", v.Pool, view.Number(*v.Limit), view.Number(v.Quota))
 	}
 	return all
 }

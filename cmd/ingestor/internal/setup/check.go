@@ -68,8 +68,57 @@ func unbilled(f *findings, u *book.Upstream) {
 
 func CheckCommand(a *session.Session) *cobra.Command {
 	var call bool
-	cmd := a.Command("check", console.NoArgs, func(cmd *cobra.Command, _ []string) error {
-		return check(a, cmd, call)
+	cmd := a.Command("check", console.NoArgs, func(cmd *cobra.Command, _ []string) (err error) {
+		ctx := cmd.Context()
+		a.Tests = true
+		f := &findings{codes: map[int]bool{console.ExitDone: true}}
+		var done console.Closers
+		defer func() { err = errors.Join(err, done.Close()) }()
+		if s, err := a.Settings(cmd.Flags()); err != nil {
+			f.fault("configuration", err)
+		} else {
+			checkSettings(f, s)
+			checkBook(f, s)
+			staleUpstreams(a, f, s)
+			l, clocks := checkLedger(ctx, a, f, s, &done)
+			clocks = append(clocks, checkCatalog(ctx, a, f, s, l, &done)...)
+			f.checkClocks(clocks)
+			if s.Book.Upstreams[settings.Metered] != nil {
+				checkKeys(ctx, f, s)
+			}
+			if s.CountsUnits() && l != nil {
+				checkCounts(ctx, a, f, s, l)
+			}
+			checkToken(f, s)
+			checkProxied(ctx, f, s)
+			checkPrograms(f, s)
+			checkFiles(f, s)
+			checkTargets(f, s)
+			if call && l != nil {
+				f.call(ctx, a, s, l)
+			}
+		}
+		if ctx.Err() != nil { // what was found is not true of the rest
+			return ctx.Err()
+		}
+		if err := a.Print(f.all, func(s *console.Sheet) {
+			for _, f := range f.all {
+				ink := map[string]lipgloss.Style{"ok": console.Good, "warning": console.Warm, "fault": console.Bad}[f.State]
+				text := f.What + ": " + f.About
+				if first, rest, ok := strings.Cut(text, "\n"); ok { // a remedy, or lines of a file
+					text = s.Wrap(first, 9) + "\n         " + strings.ReplaceAll(rest, "\n", "\n         ")
+				} else {
+					text = s.Wrap(text, 9)
+				}
+				s.Text.WriteString(s.In(ink, fmt.Sprintf("%-7s", f.State)) + "  " + text + "\n")
+			}
+		}); err != nil {
+			return err
+		}
+		if code := console.Worst(f.codes); code != console.ExitDone {
+			return &console.Exit{Code: code}
+		}
+		return nil
 	})
 	cmd.Flags().BoolVar(&call, "call", false, "also make one call, which costs 1 unit")
 	return cmd
@@ -101,61 +150,6 @@ func (f *findings) fault(what string, err error) {
 	if err != nil {
 		f.all = append(f.all, finding{what, "fault", err.Error()})
 		f.codes[console.ExitCode(err)] = true
-	}
-}
-
-func check(a *session.Session, cmd *cobra.Command, call bool) (err error) {
-	ctx := cmd.Context()
-	a.Tests = true
-	f := &findings{codes: map[int]bool{console.ExitDone: true}}
-	var done console.Closers
-	defer func() { err = errors.Join(err, done.Close()) }()
-	if s, err := a.Settings(cmd.Flags()); err != nil {
-		f.fault("configuration", err)
-	} else {
-		checkSettings(f, s)
-		checkBook(f, s)
-		staleUpstreams(a, f, s)
-		l, clocks := checkLedger(ctx, a, f, s, &done)
-		clocks = append(clocks, checkCatalog(ctx, a, f, s, l, &done)...)
-		f.checkClocks(clocks)
-		if s.Book.Upstreams[settings.Metered] != nil {
-			checkKeys(ctx, f, s)
-		}
-		if s.CountsUnits() && l != nil {
-			checkCounts(ctx, a, f, s, l)
-		}
-		checkToken(f, s)
-		checkProxied(ctx, f, s)
-		checkPrograms(f, s)
-		checkFiles(f, s)
-		checkTargets(f, s)
-		if call && l != nil {
-			f.call(ctx, a, s, l)
-		}
-	}
-	if ctx.Err() != nil { // what was found is not true of the rest
-		return ctx.Err()
-	}
-	if err := a.Print(f.all, func(s *console.Sheet) { writeFindings(s, f.all) }); err != nil {
-		return err
-	}
-	if code := console.Worst(f.codes); code != console.ExitDone {
-		return &console.Exit{Code: code}
-	}
-	return nil
-}
-
-func writeFindings(s *console.Sheet, all []finding) {
-	for _, f := range all {
-		ink := map[string]lipgloss.Style{"ok": console.Good, "warning": console.Warm, "fault": console.Bad}[f.State]
-		text := f.What + ": " + f.About
-		if first, rest, ok := strings.Cut(text, "\n"); ok { // a remedy, or lines of a file
-			text = s.Wrap(first, 9) + "\n         " + strings.ReplaceAll(rest, "\n", "\n         ")
-		} else {
-			text = s.Wrap(text, 9)
-		}
-		s.Text.WriteString(s.In(ink, fmt.Sprintf("%-7s", f.State)) + "  " + text + "\n")
 	}
 }
 

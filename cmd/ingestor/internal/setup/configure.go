@@ -28,7 +28,54 @@ func ConfigCommand(a *session.Session) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return showSettings(a, s)
+		var all []SettingView
+		for _, set := range settings.AllSettings {
+			all = append(all, SettingView{set.Key, set.Shown(s), s.Source(set.Key)})
+		}
+		slices.SortFunc(all, func(a, b SettingView) int { return strings.Compare(a.Setting, b.Setting) })
+		for _, name := range slices.Sorted(maps.Keys(s.Accounts)) {
+			all = append(all, SettingView{"accounts." + name, "key_file " + s.Accounts[name].KeyFile, settings.FromFile})
+		}
+		for _, name := range slices.Sorted(maps.Keys(s.Keys)) {
+			all = append(all, SettingView{"keys." + name, "file " + s.Keys[name].File, settings.FromFile})
+		}
+		for _, name := range slices.Sorted(maps.Keys(s.Tokens)) {
+			rights := s.Tokens[name].Rights
+			if len(rights) == 0 && !s.Tokens[name].OnlyCalls() {
+				rights = access.Rights
+			}
+			value := fmt.Sprintf("file %s, rights %v", s.Tokens[name].File, rights)
+			if c := s.Tokens[name].Calls; c.Given() {
+				value += ", calls " + c.String()
+			}
+			all = append(all, SettingView{"tokens." + name, value, settings.FromFile})
+		}
+		for _, name := range slices.Sorted(maps.Keys(s.Jobs)) {
+			j := s.Jobs[name]
+			from := settings.FromDefault
+			if s.Says("jobs", name) {
+				from = settings.FromFile
+			}
+			value := fmt.Sprintf("%s, %s", j.Kind, j.Schedule())
+			if j.Kind.Runs() {
+				value += ", runs " + shell.Quote(j.Command[0]) // its arguments may hold secrets
+			} else {
+				value += fmt.Sprintf(", pages %d", j.Pages)
+			}
+			if j.Regional() {
+				value += ", regions " + strings.Join(j.Regions, " ")
+			}
+			if j.Disabled {
+				value += ", disabled"
+			}
+			all = append(all, SettingView{"jobs." + name, value, from})
+		}
+		return a.Print(all, func(sh *console.Sheet) {
+			if s.File != "" {
+				sh.Line("%s", sh.In(console.Faint, "file "+s.File))
+			}
+			writeSettings(sh, all)
+		})
 	})
 	cmd.RunE = show.RunE
 	cmd.AddCommand(show, console.Command("schema", console.NoArgs, func(*cobra.Command, []string) error {
@@ -47,57 +94,6 @@ type SettingView struct {
 	Setting string `json:"setting"`
 	Value   string `json:"value"`
 	From    string `json:"from"`
-}
-
-func showSettings(a *session.Session, s *settings.Settings) error {
-	var all []SettingView
-	for _, set := range settings.AllSettings {
-		all = append(all, SettingView{set.Key, set.Shown(s), s.Source(set.Key)})
-	}
-	slices.SortFunc(all, func(a, b SettingView) int { return strings.Compare(a.Setting, b.Setting) })
-	for _, name := range slices.Sorted(maps.Keys(s.Accounts)) {
-		all = append(all, SettingView{"accounts." + name, "key_file " + s.Accounts[name].KeyFile, settings.FromFile})
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.Keys)) {
-		all = append(all, SettingView{"keys." + name, "file " + s.Keys[name].File, settings.FromFile})
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.Tokens)) {
-		rights := s.Tokens[name].Rights
-		if len(rights) == 0 && !s.Tokens[name].OnlyCalls() {
-			rights = access.Rights
-		}
-		value := fmt.Sprintf("file %s, rights %v", s.Tokens[name].File, rights)
-		if c := s.Tokens[name].Calls; c.Given() {
-			value += ", calls " + c.String()
-		}
-		all = append(all, SettingView{"tokens." + name, value, settings.FromFile})
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.Jobs)) {
-		j := s.Jobs[name]
-		from := settings.FromDefault
-		if s.Says("jobs", name) {
-			from = settings.FromFile
-		}
-		value := fmt.Sprintf("%s, %s", j.Kind, j.Schedule())
-		if j.Kind.Runs() {
-			value += ", runs " + shell.Quote(j.Command[0]) // its arguments may hold secrets
-		} else {
-			value += fmt.Sprintf(", pages %d", j.Pages)
-		}
-		if j.Regional() {
-			value += ", regions " + strings.Join(j.Regions, " ")
-		}
-		if j.Disabled {
-			value += ", disabled"
-		}
-		all = append(all, SettingView{"jobs." + name, value, from})
-	}
-	return a.Print(all, func(sh *console.Sheet) {
-		if s.File != "" {
-			sh.Line("%s", sh.In(console.Faint, "file "+s.File))
-		}
-		writeSettings(sh, all)
-	})
 }
 
 // writeSettings writes a row for each setting. On a terminal a value is never cut: paths

@@ -30,84 +30,56 @@ func InitCommand(a *session.Session) *cobra.Command {
 	var dir string
 	var force bool
 	cmd := console.Command("init", console.NoArgs, func(*cobra.Command, []string) error {
-		return initialise(a, dir, force)
+		dir, err := filepath.Abs(dir)
+		if err != nil {
+			return err
+		}
+		schema, err := SettingsSchema()
+		if err != nil {
+			return err
+		}
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("create the folder: %w", err)
+		}
+		path := filepath.Join(dir, "ingestor.yaml")
+		if _, err := os.Lstat(path); err == nil && !force {
+			return fmt.Errorf("%s already exists\nTo overwrite it: ingestor init --force", path)
+		}
+		schemaPath := filepath.Join(dir, "ingestor.schema.json")
+		if err := WriteWhole(schemaPath, schema, true); err != nil {
+			return err
+		}
+		if err := WriteWhole(path, Initial, force); err != nil {
+			return err
+		}
+		program, err := os.Executable()
+		if err != nil {
+			program = "ingestor"
+		}
+		if console.ByGoRun(program) { // that file is deleted later
+			program = console.Installed()
+		}
+		line := shell.Quote(program) + " run --once --due --quiet --config " + shell.Quote(path)
+		install := "" // where go install writes the program, if go run has started it
+		if console.Self() == console.FromSource {
+			install = program
+		}
+		return template.Must(template.New("starting").Parse(starting)).Execute(a.Stdout, map[string]string{
+			"Config": path, "Schema": schemaPath, "Self": console.Self(), "QuotedConfig": shell.Quote(path), "Install": install,
+			"CronLine": strings.ReplaceAll(line, "%", `\%`), "UnitProgram": inUnit(program), "UnitConfig": inUnit(path),
+		})
 	})
 	cmd.Flags().StringVar(&dir, "dir", ".", "`folder` to write into; init creates it if it is missing")
 	cmd.Flags().BoolVar(&force, "force", false, "overwrite an existing ingestor.yaml")
 	return cmd
 }
 
-func initialise(a *session.Session, dir string, force bool) error {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return err
-	}
-	schema, err := SettingsSchema()
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("create the folder: %w", err)
-	}
-	path := filepath.Join(dir, "ingestor.yaml")
-	if _, err := os.Lstat(path); err == nil && !force {
+// WriteWhole is [console.WriteWhole] for a file of the configuration.
+func WriteWhole(path string, text []byte, force bool) error {
+	switch err := console.WriteWhole(path, text, 0o644, force); {
+	case errors.Is(err, fs.ErrExist):
 		return fmt.Errorf("%s already exists\nTo overwrite it: ingestor init --force", path)
-	}
-	schemaPath := filepath.Join(dir, "ingestor.schema.json")
-	if err := WriteWhole(schemaPath, schema, true); err != nil {
-		return err
-	}
-	if err := WriteWhole(path, Initial, force); err != nil {
-		return err
-	}
-	program, err := os.Executable()
-	if err != nil {
-		program = "ingestor"
-	}
-	if console.ByGoRun(program) { // that file is deleted later
-		program = console.Installed()
-	}
-	line := shell.Quote(program) + " run --once --due --quiet --config " + shell.Quote(path)
-	install := "" // where go install writes the program, if go run has started it
-	if console.Self() == console.FromSource {
-		install = program
-	}
-	return template.Must(template.New("starting").Parse(starting)).Execute(a.Stdout, map[string]string{
-		"Config": path, "Schema": schemaPath, "Self": console.Self(), "QuotedConfig": shell.Quote(path), "Install": install,
-		"CronLine": strings.ReplaceAll(line, "%", `\%`), "UnitProgram": inUnit(program), "UnitConfig": inUnit(path),
-	})
-}
-
-// WriteWhole writes a file in one step. No reader sees half of it.
-func WriteWhole(path string, text []byte, force bool) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".ingestor-*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	defer func() {
-		if gone := os.Remove(f.Name()); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
-			err = errors.Join(err, gone)
-		}
-	}()
-	_, err = f.Write(text)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if err := os.Chmod(f.Name(), 0o644); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if force {
-		err = os.Rename(f.Name(), path)
-	} else {
-		err = os.Link(f.Name(), path) // fails if the file exists
-	}
-	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s already exists\nTo overwrite it: ingestor init --force", path)
-	}
-	if err != nil {
+	case err != nil:
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
