@@ -150,29 +150,27 @@ func showRuns(a *session.Session, all []*RunView) error {
 	if a.Quiet || len(all) == 0 {
 		return nil
 	}
-	return a.Print(nil, func(s *console.Sheet) { regionTable(s, all) })
-}
-
-func regionTable(s *console.Sheet, all []*RunView) {
-	var works []catalog.WorkRecord
-	for _, r := range all {
-		for _, w := range r.Regions {
-			works = append(works, catalog.WorkRecord{Units: w.Units, Charges: w.Charges})
+	return a.Print(nil, func(s *console.Sheet) {
+		var works []catalog.WorkRecord
+		for _, r := range all {
+			for _, w := range r.Regions {
+				works = append(works, catalog.WorkRecord{Units: w.Units, Charges: w.Charges})
+			}
 		}
-	}
-	spent := view.ColumnsOf(works...)
-	t := view.Table{Columns: slices.Concat([]view.Column{
-		{Name: "job", Long: true}, {Name: "region", Long: true}, {Name: "pages", Number: true, Spare: true}, {Name: "new", Number: true}, {Name: "updated", Number: true, Spare: true},
-	}, spent.Columns(), []view.Column{{Name: "state"}, {Name: "next"}})}
-	for _, r := range all {
-		if len(r.Regions) == 0 {
-			t.Rows = append(t.Rows, slices.Concat([]any{r.Job}, make([]any, len(t.Columns)-3), []any{view.StateOf(r.State), r.NextAt}))
+		spent := view.ColumnsOf(works...)
+		t := view.Table{Columns: slices.Concat([]view.Column{
+			{Name: "job", Long: true}, {Name: "region", Long: true}, {Name: "pages", Number: true, Spare: true}, {Name: "new", Number: true}, {Name: "updated", Number: true, Spare: true},
+		}, spent.Columns(), []view.Column{{Name: "state"}, {Name: "next"}})}
+		for _, r := range all {
+			if len(r.Regions) == 0 {
+				t.Rows = append(t.Rows, slices.Concat([]any{r.Job}, make([]any, len(t.Columns)-3), []any{view.StateOf(r.State), r.NextAt}))
+			}
+			for _, w := range r.Regions {
+				cells := []any{r.Job, cmp.Or(w.Region, w.Work), int64(w.Pages), int64(w.New), int64(w.Updated)}
+				t.Rows = append(t.Rows, slices.Concat(cells, spent.Cells(&works[0]), []any{view.StateOf(w.State), w.NextAt}))
+				works = works[1:]
+			}
 		}
-		for _, w := range r.Regions {
-			cells := []any{r.Job, cmp.Or(w.Region, w.Work), int64(w.Pages), int64(w.New), int64(w.Updated)}
-			t.Rows = append(t.Rows, slices.Concat(cells, spent.Cells(&works[0]), []any{view.StateOf(w.State), w.NextAt}))
-			works = works[1:]
-		}
-	}
-	s.View(t)
+		s.View(t)
+	})
 }

@@ -158,7 +158,12 @@ func openWorks(ctx context.Context, a *session.Session, s *settings.Settings, do
 	if err := w.joinClock(ctx); err != nil {
 		return nil, err
 	}
-	if err := session.CheckLocal(ctx, s, w.catalog, a.WarnLocal); err != nil {
+	warn := func(about string) {
+		if !a.Quiet { // a run of cron says only what has failed
+			a.Log.Warn("the ledger " + about)
+		}
+	}
+	if err := session.CheckLocal(ctx, s, w.catalog, warn); err != nil {
 		return nil, err
 	}
 	return withSettings(a, w, s, progress)

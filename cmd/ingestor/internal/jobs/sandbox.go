@@ -46,7 +46,38 @@ func SandboxCommand(a *session.Session) *cobra.Command {
 		if trouble.hidden != "" {
 			fmt.Fprint(a.Stdout, hiddenCosts)
 		}
-		return serveSandbox(cmd.Context(), a, sim, trouble.slow(sim), listen)
+		l, err := listenHere(listen)
+		if err != nil {
+			return err
+		}
+		mux := http.NewServeMux()
+		mux.Handle("/", trouble.slow(sim))
+		mux.HandleFunc(countsPath, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			//nolint:errchkjson // the client is gone
+			_ = json.NewEncoder(w).Encode(append(youtubesim.Counts{}, sim.Counts()...))
+		})
+		server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+		fmt.Fprintf(a.Stdout, `# A simulated upstream. To use it, put this into ingestor.yaml:
+endpoint: http://%[1]s
+
+# Or try it at once:
+#   YOUTUBE_API_KEY=any INGESTOR_ENDPOINT=http://%[1]s %[3]s run --once --ledger memory: --catalog ./sandbox.db
+# Counts so far: http://%[1]s%[2]s. To stop it, press Ctrl-C.
+`, l.Addr(), countsPath, console.Self())
+		ended := make(chan error, 1)
+		go func() { ended <- server.Serve(l) }()
+		select {
+		case err := <-ended:
+			return &console.Exit{Code: console.ExitDown, Err: err}
+		case <-cmd.Context().Done():
+		}
+		grace, cancel := context.WithTimeout(a.Abort, 5*time.Second)
+		defer cancel()
+		if err := server.Shutdown(grace); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
+		return showCounts(a, sim)
 	})
 	cmd.Flags().StringVar(&listen, "listen", SandboxListen, "local `address`; port 0 chooses a free one")
 	cmd.Flags().Int64Var(&units, "quota", 10000, "`number` of units that it grants in a Pacific day")
@@ -154,41 +185,6 @@ func listenHere(address string) (net.Listener, error) {
 }
 
 const countsPath = "/__counts"
-
-func serveSandbox(ctx context.Context, a *session.Session, sim *youtubesim.Sim, front http.Handler, address string) error {
-	l, err := listenHere(address)
-	if err != nil {
-		return err
-	}
-	mux := http.NewServeMux()
-	mux.Handle("/", front)
-	mux.HandleFunc(countsPath, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		//nolint:errchkjson // the client is gone
-		_ = json.NewEncoder(w).Encode(append(youtubesim.Counts{}, sim.Counts()...))
-	})
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	fmt.Fprintf(a.Stdout, `# A simulated upstream. To use it, put this into ingestor.yaml:
-endpoint: http://%[1]s
-
-# Or try it at once:
-#   YOUTUBE_API_KEY=any INGESTOR_ENDPOINT=http://%[1]s %[3]s run --once --ledger memory: --catalog ./sandbox.db
-# Counts so far: http://%[1]s%[2]s. To stop it, press Ctrl-C.
-`, l.Addr(), countsPath, console.Self())
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(l) }()
-	select {
-	case err := <-ended:
-		return &console.Exit{Code: console.ExitDown, Err: err}
-	case <-ctx.Done():
-	}
-	grace, cancel := context.WithTimeout(a.Abort, 5*time.Second)
-	defer cancel()
-	if err := server.Shutdown(grace); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	return showCounts(a, sim)
-}
 
 func showCounts(a *session.Session, sim *youtubesim.Sim) error {
 	all := append(youtubesim.Counts{}, sim.Counts()...)

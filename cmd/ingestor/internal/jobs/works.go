@@ -40,11 +40,6 @@ func logInputs(ctx context.Context, a *session.Session, w *works) error {
 		"costs", session.Mark(cmp.Or(s.Costs, "built in"), session.Fingerprint(w.ledger.Book().Format())),
 		"ledger", session.Mark(ledger, session.Fingerprint([]byte(unlessShared(ledger, host)+ledger))),
 		"catalog", session.Mark(w.catalog.Path(), session.Fingerprint([]byte(unlessShared(w.catalog.Path(), host)+w.catalog.Path()))))
-	return logNewLedger(ctx, a, w)
-}
-
-// logNewLedger logs what a ledger assumes that has no spend yet.
-func logNewLedger(ctx context.Context, a *session.Session, w *works) error {
 	pools, err := w.ledger.View().Usage(ctx, "", "")
 	if ctx.Err() != nil {
 		return ctx.Err()

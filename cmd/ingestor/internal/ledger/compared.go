@@ -124,13 +124,35 @@ const (
 // svg draws the picture. The upper part shows what happens at a boundary, the lower part
 // the fullest windows.
 func (c *compared) svg() []byte {
-	height := barsTop + float64(len(c.rows))*barStep + 28
-	to := svg.New(proveWidth, height, c.title, c.about)
-	to.Rect(0, 0, proveWidth, height, "page")
+	bottom := barsTop + float64(len(c.rows))*barStep
+	to := svg.New(proveWidth, bottom+28, c.title, c.about)
+	to.Rect(0, 0, proveWidth, bottom+28, "page")
 	to.Text(proveMargin, 30, "head", c.head)
 	c.draw(to, proveMargin, &c.panels[0])
 	c.draw(to, proveWidth-proveMargin-panelWidth, &c.panels[1])
-	c.bars(to)
+	most := 2 * c.rate.Limit
+	for _, l := range c.rows {
+		most = max(most, l.Accepted)
+	}
+	perUnit := barsWidth / float64(most)
+	limit := barsLeft + float64(c.rate.Limit)*perUnit
+	to.Text(proveMargin, barsTop-26, "head", c.most()+", at its worst")
+	for i, l := range c.rows {
+		y := barsTop + float64(i)*barStep
+		within := float64(min(l.Accepted, c.rate.Limit)) * perUnit
+		hint := fmt.Sprintf("%s: %s accepted in %s, %s", l.Name, figure(l.Accepted), console.Length(c.rate.Per), l.verdict())
+		to.Text(barsLeft-10, y+13, "end", l.Name)
+		to.Bar(barsLeft, y, within, barHeight, "s2", hint)
+		end := barsLeft + within
+		if l.OverBy > 0 {
+			over := float64(l.OverBy) * perUnit
+			to.Bar(limit, y, over, barHeight, "bad", hint)
+			end = limit + over
+		}
+		to.Text(end+8, y+13, "", figure(l.Accepted)+", "+l.verdict())
+	}
+	to.Line(limit, barsTop-8, limit, bottom, "limit")
+	to.Text(limit, bottom+14, "middle faint", "the limit: "+figure(c.rate.Limit))
 	return to.File()
 }
 
@@ -174,34 +196,6 @@ func (c *compared) draw(to *svg.Canvas, left float64, p *panel) {
 		sum += fmt.Sprintf(": %.3g times the limit", float64(total)/float64(c.rate.Limit))
 	}
 	to.Text(middle, base+42, "middle head", sum)
-}
-
-// bars shows the fullest windows.
-func (c *compared) bars(to *svg.Canvas) {
-	most := 2 * c.rate.Limit
-	for _, l := range c.rows {
-		most = max(most, l.Accepted)
-	}
-	perUnit := barsWidth / float64(most)
-	limit := barsLeft + float64(c.rate.Limit)*perUnit
-	to.Text(proveMargin, barsTop-26, "head", c.most()+", at its worst")
-	for i, l := range c.rows {
-		y := barsTop + float64(i)*barStep
-		within := float64(min(l.Accepted, c.rate.Limit)) * perUnit
-		hint := fmt.Sprintf("%s: %s accepted in %s, %s", l.Name, figure(l.Accepted), console.Length(c.rate.Per), l.verdict())
-		to.Text(barsLeft-10, y+13, "end", l.Name)
-		to.Bar(barsLeft, y, within, barHeight, "s2", hint)
-		end := barsLeft + within
-		if l.OverBy > 0 {
-			over := float64(l.OverBy) * perUnit
-			to.Bar(limit, y, over, barHeight, "bad", hint)
-			end = limit + over
-		}
-		to.Text(end+8, y+13, "", figure(l.Accepted)+", "+l.verdict())
-	}
-	bottom := barsTop + float64(len(c.rows))*barStep
-	to.Line(limit, barsTop-8, limit, bottom, "limit")
-	to.Text(limit, bottom+14, "middle faint", "the limit: "+figure(c.rate.Limit))
 }
 
 // JudgeView is the result of ingestor judge, in JSON.

@@ -118,7 +118,11 @@ func (j *judging) run(ctx context.Context, a *session.Session, f *judgeFlags) er
 	if j.rate.Per == 0 {
 		var ok bool
 		if j.rate, ok = j.answers[0].learned(); !ok {
-			return j.unclaimed()
+			said := "the headers name no limit"
+			if rates := j.answers[0].rates; len(rates) > 0 {
+				said = fmt.Sprintf("%s names a limit of %s, but no header names its window", rates[0].header, figure(rates[0].Limit))
+			}
+			return console.Usage("%s\nName the limit with its window: ingestor judge URL --yes --limit 100/1m", said)
 		}
 	}
 	r := j.rate.Rate
@@ -159,15 +163,6 @@ func (j *judging) run(ctx context.Context, a *session.Session, f *judgeFlags) er
 		return err
 	}
 	return j.obey(ctx)
-}
-
-// unclaimed is the error if the headers name no limit with a window.
-func (j *judging) unclaimed() error {
-	said := "the headers name no limit"
-	if rates := j.answers[0].rates; len(rates) > 0 {
-		said = fmt.Sprintf("%s names a limit of %s, but no header names its window", rates[0].header, figure(rates[0].Limit))
-	}
-	return console.Usage("%s\nName the limit with its window: ingestor judge URL --yes --limit 100/1m", said)
 }
 
 // round runs one timeline, after two windows without calls: estimates remember as long. The

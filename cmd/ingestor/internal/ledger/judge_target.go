@@ -128,8 +128,7 @@ func (t *target) call(ctx context.Context) (time.Time, bool, error) {
 	sent := t.clock.Now()
 	resp, err := t.client.Do(t.req.Clone(ctx))
 	if err != nil {
-		var outer *url.Error // repeats the query
-		if errors.As(err, &outer) {
+		if outer, is := errors.AsType[*url.Error](err); is { // it repeats the query
 			err = outer.Err
 		}
 		return time.Time{}, false, &console.Exit{Code: console.ExitDown, Err: fmt.Errorf("%s does not answer: %w", t.url, err)}

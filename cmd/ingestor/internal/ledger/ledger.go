@@ -208,7 +208,24 @@ func ledgerRestoreCommand(a *session.Session) *cobra.Command {
 				}
 				views = append(views, v)
 			}
-			return a.Print(views, func(sh *console.Sheet) { writeRestored(sh, path, args[0], s.LedgerFlag(), views) })
+			return a.Print(views, func(sh *console.Sheet) {
+				sh.Line("Restored %s from %s.", path, filepath.Base(args[0]))
+				if len(views) == 0 {
+					sh.Line("Nothing that may still count is missing.")
+					return
+				}
+				sh.Line("The backup does not know what was spent since then. These pools are refused until you add it:")
+				for _, v := range views {
+					units := "UNITS"
+					if v.Units != nil {
+						units = fmt.Sprint(*v.Units)
+						sh.Line("  %s: %s units since %s", v.Pool, view.Number(*v.Units), console.Stamp(v.Since))
+					} else {
+						sh.Line("  %s: units since %s are unknown; see the upstream's console", v.Pool, console.Stamp(v.Since))
+					}
+					sh.Line("    ingestor quota adjust %s %s --reason \"spent after the backup\"%s", v.Pool, units, s.LedgerFlag())
+				}
+			})
 		})
 	})
 }
@@ -226,24 +243,5 @@ func seeLedger(ctx context.Context, a *session.Session, s *settings.Settings, pa
 	}
 	if err = errors.Join(err, done.Close()); err != nil {
 		fmt.Fprintf(a.Stderr, "ingestor: the ledger that is replaced cannot be read: %s\n", err)
-	}
-}
-
-func writeRestored(s *console.Sheet, path, backup, flag string, views []restored) {
-	s.Line("Restored %s from %s.", path, filepath.Base(backup))
-	if len(views) == 0 {
-		s.Line("Nothing that may still count is missing.")
-		return
-	}
-	s.Line("The backup does not know what was spent since then. These pools are refused until you add it:")
-	for _, v := range views {
-		units := "UNITS"
-		if v.Units != nil {
-			units = fmt.Sprint(*v.Units)
-			s.Line("  %s: %s units since %s", v.Pool, view.Number(*v.Units), console.Stamp(v.Since))
-		} else {
-			s.Line("  %s: units since %s are unknown; see the upstream's console", v.Pool, console.Stamp(v.Since))
-		}
-		s.Line("    ingestor quota adjust %s %s --reason \"spent after the backup\"%s", v.Pool, units, flag)
 	}
 }

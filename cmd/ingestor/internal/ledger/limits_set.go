@@ -244,7 +244,30 @@ func (c *limitChange) make(ctx context.Context, a *session.Session, l *quota.Led
 		}
 	}
 	if c.dry {
-		return tryLimits(ctx, a, admin, all)
+		trials, refused := make([]quota.LimitTrial, 0, len(all)), 0
+		for _, k := range all {
+			if k.removesNothing(ctx, admin) {
+				continue
+			}
+			t, err := admin.TryLimit(ctx, k.KeyLimit)
+			if err != nil {
+				return console.BadUsage(k.says(err))
+			}
+			if t.Refused {
+				refused++
+			}
+			trials = append(trials, t)
+		}
+		return a.Print(trials, func(s *console.Sheet) {
+			console.List(s, console.Columns("family", "key", "window", ">used", ">limit now", ">limit then", "a call now"), trials, func(t *quota.LimitTrial) []string {
+				now := "granted"
+				if t.Refused {
+					now = "refused"
+				}
+				return []string{console.Plain(t.Family), console.Plain(t.Key), t.Window, amountOf(t.Family, t.Used), amountOf(t.Family, t.Before), amountOf(t.Family, t.Limit), now}
+			})
+			s.Line("\nNothing is set. %d of %d keys would be refused now.", refused, len(trials))
+		})
 	}
 	done := make([]quota.KeyLimit, 0, len(all))
 	for _, k := range all {
@@ -287,32 +310,4 @@ func (k *wantedLimit) says(err error) error {
 		return err
 	}
 	return fmt.Errorf("%s: %w", k.at, err)
-}
-
-// tryLimits says what limits would do.
-func tryLimits(ctx context.Context, a *session.Session, admin quota.Admin, all []wantedLimit) error {
-	trials, refused := make([]quota.LimitTrial, 0, len(all)), 0
-	for _, k := range all {
-		if k.removesNothing(ctx, admin) {
-			continue
-		}
-		t, err := admin.TryLimit(ctx, k.KeyLimit)
-		if err != nil {
-			return console.BadUsage(k.says(err))
-		}
-		if t.Refused {
-			refused++
-		}
-		trials = append(trials, t)
-	}
-	return a.Print(trials, func(s *console.Sheet) {
-		console.List(s, console.Columns("family", "key", "window", ">used", ">limit now", ">limit then", "a call now"), trials, func(t *quota.LimitTrial) []string {
-			now := "granted"
-			if t.Refused {
-				now = "refused"
-			}
-			return []string{console.Plain(t.Family), console.Plain(t.Key), t.Window, amountOf(t.Family, t.Used), amountOf(t.Family, t.Before), amountOf(t.Family, t.Limit), now}
-		})
-		s.Line("\nNothing is set. %d of %d keys would be refused now.", refused, len(trials))
-	})
 }

@@ -358,12 +358,9 @@ func (r *refusals) told(why error, retryAt time.Time) {
 		return
 	}
 	refused := &refusal{RefusedError: &RefusedError{RetryAt: retryAt, Err: why}}
-	var ledger *quota.RefusedError
-	var budget *meter.BudgetError
-	switch {
-	case errors.As(why, &ledger):
+	if ledger, is := errors.AsType[*quota.RefusedError](why); is {
 		refused.pool, refused.units = ledger.Pool, ledger.Units
-	case errors.As(why, &budget):
+	} else if budget, is := errors.AsType[*meter.BudgetError](why); is {
 		refused.units = budget.Units
 	}
 	r.mu.Lock()

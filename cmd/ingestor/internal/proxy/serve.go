@@ -94,8 +94,8 @@ func (h *Handler) guess(c *call) error {
 	if len(c.presented()) == 0 {
 		return errNoToken
 	}
-	var told *problem.Problem
-	if err := h.door.Guess(c.request, errNoToken); errors.As(err, &told) {
+	err := h.door.Guess(c.request, errNoToken)
+	if _, told := errors.AsType[*problem.Problem](err); told {
 		return err
 	}
 	return errNoToken

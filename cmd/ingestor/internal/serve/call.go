@@ -138,8 +138,7 @@ func showAnswer(a *session.Session, resp *http.Response, keys []string) error {
 		proxy.Hide(resp, key)
 	}
 	_, err := io.Copy(a.Stdout, resp.Body)
-	var unwritten *os.PathError
-	if err != nil && !errors.As(err, &unwritten) {
+	if _, unwritten := errors.AsType[*os.PathError](err); err != nil && !unwritten {
 		err = &console.Exit{Code: console.ExitDown, Err: fmt.Errorf("the answer broke off: %w", err)}
 	}
 	return errors.Join(err, resp.Body.Close())
@@ -229,8 +228,7 @@ func (f *callFlags) body(stdin io.Reader) (io.Reader, error) {
 func (f *callFlags) send(req *http.Request, t http.RoundTripper) (*http.Response, error) {
 	req = req.WithContext(meter.WithClass(req.Context(), f.class))
 	resp, err := (&http.Client{Transport: t}).Do(req)
-	var failed *url.Error
-	if errors.As(err, &failed) {
+	if failed, is := errors.AsType[*url.Error](err); is {
 		err = failed.Err // which is ours, and names the call
 	}
 	if err != nil {

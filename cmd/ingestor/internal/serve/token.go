@@ -27,25 +27,20 @@ func TokenCommand(a *session.Session) *cobra.Command {
 			_, err := fmt.Fprint(a.Stdout, text)
 			return err
 		}
-		return writeToken(args[0], text)
+		f, err := os.OpenFile(args[0], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if errors.Is(err, fs.ErrExist) {
+			return console.Usage("%s is there already, and may be in use; remove it first, or write another file", args[0])
+		}
+		if err != nil {
+			return fmt.Errorf("write the token: %w", err)
+		}
+		_, err = f.WriteString(text)
+		if err := errors.Join(err, f.Close()); err != nil {
+			return fmt.Errorf("write the token: %w", err)
+		}
+		return nil
 	}))
 	return cmd
-}
-
-// writeToken writes a file that did not exist, for its owner alone.
-func writeToken(path, text string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return console.Usage("%s is there already, and may be in use; remove it first, or write another file", path)
-	}
-	if err != nil {
-		return fmt.Errorf("write the token: %w", err)
-	}
-	_, err = f.WriteString(text)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("write the token: %w", err)
-	}
-	return nil
 }
 
 // UploadKeySize is the length of the key in bytes.

@@ -166,13 +166,6 @@ func CheckLocal(ctx context.Context, s *settings.Settings, c AnyCatalog, warn fu
 	return nil
 }
 
-// WarnLocal logs that the ledger is not shared. A run of cron says only what has failed.
-func (a *Session) WarnLocal(about string) {
-	if !a.Quiet {
-		a.Log.Warn("the ledger " + about)
-	}
-}
-
 // Ledgers returns the ledgers of the accounts of the price book, as far as they have an identity.
 func (a *Session) Ledgers(ctx context.Context, s *settings.Settings) (all []pgcatalog.Ledger, err error) {
 	for _, name := range slices.Sorted(maps.Keys(s.Book.Upstreams)) {

@@ -40,14 +40,7 @@ func (s *Settings) parse() error {
 func (s *Settings) Says(path ...string) bool {
 	node := s.tree
 	for _, key := range path {
-		if unset(node) {
-			return false
-		}
-		next := node.Get(key)
-		if next == nil {
-			return false
-		}
-		node = next.Value
+		node = node.Value(key)
 	}
 	return !unset(node)
 }

@@ -41,16 +41,6 @@ const (
 	ForCounts  group = "counts"  // Google's own count: run, serve and reconcile
 )
 
-func groupOf(t reflect.Type) group {
-	switch t {
-	case reflect.TypeFor[Serving](), reflect.TypeFor[Proxying]():
-		return ForServers
-	case reflect.TypeFor[Reconciling]():
-		return ForCounts
-	}
-	return ForAll
-}
-
 // AllSettings has a row for each setting, in the order of the fields.
 var AllSettings = settingsOf(reflect.TypeFor[Settings]())
 
@@ -63,7 +53,7 @@ func settingsOf(t reflect.Type) (all []*Setting) {
 			continue
 		}
 		set := &Setting{
-			Key: yamlName(f), field: f.Index, Group: groupOf(t.Field(f.Index[0]).Type),
+			Key: yamlName(f), field: f.Index, Group: group(t.Field(f.Index[0]).Tag.Get("group")),
 			Usage:   placeholder.ReplaceAllString(f.Tag.Get("flag"), "`$1`"),
 			Restart: f.Tag.Get("restart") == "yes", nonzero: refusesZero(f), secret: f.Tag.Get("secret") == "yes",
 		}

@@ -39,8 +39,8 @@ import (
 // that the program knows of it. The tag yaml has its name in ingestor.yaml, of which its
 // variable and its flag are made. The tag flag has the help of its flag, if it has one,
 // with the placeholder in single quotes. The tag restart says that SIGHUP cannot change
-// it, and the tag zero that 0 is refused. The tags doc, words and range are for the schema,
-// and mean what they mean in a price book.
+// it, and the tag zero that 0 is refused. The tag group says which commands have the flags. The
+// tags doc, words and range are for the schema, and mean what they mean in a price book.
 type Settings struct {
 	Ledger    string `yaml:"ledger,omitempty" restart:"yes" flag:"'address': sqlite:, redis://, postgres:// or memory: (default in your state folder)" doc:"Where the ledger is: sqlite:PATH, a redis://, rediss:// or postgres:// URL, or memory:."`
 	Catalog   string `yaml:"catalog,omitempty" restart:"yes" flag:"SQLite 'file' with the fetched data (default in your state folder)" doc:"The SQLite file with the fetched data."`
@@ -63,9 +63,9 @@ type Settings struct {
 	LogFormat string `yaml:"log_format,omitempty" restart:"yes" flag:"log 'format': text, json or auto" words:"auto|text|json" doc:"The format of the log. auto is text on a terminal and json elsewhere."`
 	LogLevel  string `yaml:"log_level,omitempty" restart:"yes" flag:"log 'level': debug, info, warn or error" words:"debug|info|warn|error" doc:"The lowest level that is logged."`
 
-	Serving       `yaml:",inline"`
-	Proxying      `yaml:",inline"`
-	Reconciling   `yaml:",inline"`
+	Serving       `yaml:",inline" group:"servers"`
+	Proxying      `yaml:",inline" group:"servers"`
+	Reconciling   `yaml:",inline" group:"counts"`
 	ingest.Config `yaml:",inline"`
 
 	File  string           `yaml:"-"` // that was read; empty: none
@@ -116,7 +116,10 @@ func Load(path string, flags *pflag.FlagSet) (*Settings, error) {
 		return nil, console.Config(err)
 	}
 	if !s.Says("jobs") {
-		s.Jobs = defaultJobs()
+		s.Jobs = map[string]ingest.Job{ // of a configuration without jobs
+			"trending": {Kind: ingest.Trending, Cron: "15 * * * *", Jitter: time.Minute},
+			"stats":    {Kind: ingest.Stats, Cron: "40 */6 * * *"},
+		}
 	}
 	if err := s.placed(s.choose()); err != nil {
 		return nil, err
@@ -360,14 +363,6 @@ func (s *Settings) checkAccounts() (faults faults) {
 		}
 	}
 	return faults
-}
-
-// defaultJobs are the jobs of a configuration without jobs.
-func defaultJobs() map[string]ingest.Job {
-	return map[string]ingest.Job{
-		"trending": {Kind: ingest.Trending, Cron: "15 * * * *", Jitter: time.Minute},
-		"stats":    {Kind: ingest.Stats, Cron: "40 */6 * * *"},
-	}
 }
 
 var errTargetName = errors.New("the name of a target has up to 40 lower-case letters, digits, - and _")

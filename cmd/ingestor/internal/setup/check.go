@@ -34,7 +34,7 @@ import (
 // staleAfter is the age at which what a price book says of an upstream may have changed.
 const staleAfter = 180 * 24 * time.Hour
 
-// staleUpstreams warns of upstreams that were last compared with their source long ago.
+// staleUpstreams warns of upstreams that were last compared with their source long ago, and of methods that lack a bill.
 func staleUpstreams(a *session.Session, f *findings, s *settings.Settings) {
 	now := a.Now()
 	for _, name := range slices.Sorted(maps.Keys(s.Book.Upstreams)) {
@@ -42,7 +42,15 @@ func staleUpstreams(a *session.Session, f *findings, s *settings.Settings) {
 		if p := u.Prices; p != nil && len(u.Budgets) > 0 && !p.Verified.IsZero() && now.Sub(p.Verified) > staleAfter {
 			f.warn("price book", "the prices of %s were compared on %s, %d days ago, and may be out of date\nCompare them with %s", name, p.Verified.Format(time.DateOnly), now.Sub(p.Verified)/(24*time.Hour), p.Source)
 		}
-		unbilled(f, u)
+		var lack []string // methods whose calls are refused because they have no bill
+		for _, m := range slices.Sorted(maps.Keys(u.Methods)) {
+			if len(u.Budgets) > 0 && u.Methods[m].Bill == nil {
+				lack = append(lack, m)
+			}
+		}
+		if len(lack) > 0 {
+			f.warn("price book", "budget %s pays for %s, and these methods have no bill, so their calls are refused: %s\nIf one is free, add to it: bill: 0 USD", u.Budgets[0].Name, u.Name, strings.Join(lack, ", "))
+		}
 		if age := now.Sub(u.Verified); !u.Verified.IsZero() && age > staleAfter {
 			remedy := ""
 			if u.Source != "" {
@@ -50,19 +58,6 @@ func staleUpstreams(a *session.Session, f *findings, s *settings.Settings) {
 			}
 			f.warn("price book", "%s was verified on %s, %d days ago, and may be out of date%s", name, u.Verified.Format(time.DateOnly), age/(24*time.Hour), remedy)
 		}
-	}
-}
-
-// unbilled warns of methods whose calls are refused because they have no bill.
-func unbilled(f *findings, u *book.Upstream) {
-	var lack []string
-	for _, m := range slices.Sorted(maps.Keys(u.Methods)) {
-		if len(u.Budgets) > 0 && u.Methods[m].Bill == nil {
-			lack = append(lack, m)
-		}
-	}
-	if len(lack) > 0 {
-		f.warn("price book", "budget %s pays for %s, and these methods have no bill, so their calls are refused: %s\nIf one is free, add to it: bill: 0 USD", u.Budgets[0].Name, u.Name, strings.Join(lack, ", "))
 	}
 }
 
@@ -81,8 +76,9 @@ func CheckCommand(a *session.Session) *cobra.Command {
 			checkBook(f, s)
 			staleUpstreams(a, f, s)
 			l, clocks := checkLedger(ctx, a, f, s, &done)
-			clocks = append(clocks, checkCatalog(ctx, a, f, s, l, &done)...)
-			f.checkClocks(clocks)
+			more, err := checkCatalog(ctx, a, f, s, l, &done)
+			f.fault("catalog", err)
+			f.checkClocks(append(clocks, more...))
 			if s.Book.Upstreams[settings.Metered] != nil {
 				checkKeys(ctx, f, s)
 			}
@@ -95,7 +91,7 @@ func CheckCommand(a *session.Session) *cobra.Command {
 			checkFiles(f, s)
 			checkTargets(f, s)
 			if call && l != nil {
-				f.call(ctx, a, s, l)
+				f.fault("call", f.call(ctx, a, s, l))
 			}
 		}
 		if ctx.Err() != nil { // what was found is not true of the rest
@@ -203,7 +199,15 @@ func checkBook(f *findings, s *settings.Settings) {
 	f.ok("price book", "%s, revision %d", cmp.Or(s.Costs, "built in"), s.Book.Revision)
 	for _, name := range slices.Sorted(maps.Keys(s.Book.Upstreams)) {
 		u := s.Book.Upstreams[name]
-		f.explain(u)
+		var said []string // in words: what depends on the calls of an upstream, and what it tells
+		for _, m := range slices.Sorted(maps.Keys(u.Methods)) {
+			for _, pool := range slices.Sorted(maps.Keys(u.Methods[m].Prices)) {
+				said = append(said, fmt.Sprintf("%s, %s: %s", m, pool, u.Methods[m].Prices[pool]))
+			}
+		}
+		if said = append(said, session.Answers(u, nil)...); len(said) > 0 {
+			f.ok("price book", "%s, by what requests and answers say:\n%s", u.Name, strings.Join(said, "\n"))
+		}
 		for _, pool := range slices.Sorted(maps.Keys(u.Pools)) {
 			exact := false
 			f.drainingDay(name+"/"+pool, u.Pools[pool].Windows)
@@ -222,19 +226,6 @@ func checkBook(f *findings, s *settings.Settings) {
 	f.slowWindows(s.Book)
 	f.likelyTypos(s)
 	f.lostRefusals(s)
-}
-
-// explain says in words what depends on the calls of an upstream, and what it tells.
-func (f *findings) explain(u *book.Upstream) {
-	var all []string
-	for _, m := range slices.Sorted(maps.Keys(u.Methods)) {
-		for _, pool := range slices.Sorted(maps.Keys(u.Methods[m].Prices)) {
-			all = append(all, fmt.Sprintf("%s, %s: %s", m, pool, u.Methods[m].Prices[pool]))
-		}
-	}
-	if all = append(all, session.Answers(u, nil)...); len(all) > 0 {
-		f.ok("price book", "%s, by what requests and answers say:\n%s", u.Name, strings.Join(all, "\n"))
-	}
 }
 
 // drainingDay warns of a pool that has only a bucket of a day or more. A bucket lets
@@ -364,28 +355,25 @@ func (f *findings) private(what, path string) {
 // someVideo is a video that has existed since 2005.
 const someVideo = "jNQXAC9IVRw"
 
-func (f *findings) call(ctx context.Context, a *session.Session, s *settings.Settings, l *quota.Ledger) {
+func (f *findings) call(ctx context.Context, a *session.Session, s *settings.Settings, l *quota.Ledger) error {
 	if s.Book.Upstreams[settings.Metered] == nil {
-		f.fault("call", console.Config(fmt.Errorf("--call asks %s for a video, and the price book %s does not have that upstream", settings.Metered, s.Costs)))
-		return
+		return console.Config(fmt.Errorf("--call asks %s for a video, and the price book %s does not have that upstream", settings.Metered, s.Costs))
 	}
 	transport, err := a.Transport(s, l)
 	if err != nil {
-		f.fault("call", err)
-		return
+		return err
 	}
 	client, err := youtube.New(&http.Client{Transport: transport, Timeout: s.CallTimeout}, &youtube.Options{UserAgent: "headroom-ingestor"})
 	if err != nil {
-		f.fault("call", console.Config(err))
-		return
+		return console.Config(err)
 	}
 	began := a.Now()
-	if _, err := client.Videos(meter.WithJob(ctx, "check"), []string{someVideo}); err != nil {
-		if console.ExitCode(err) == console.ExitFailed {
-			err = &console.Exit{Code: console.ExitDown, Err: err}
-		}
-		f.fault("call", err)
-		return
+	switch _, err := client.Videos(meter.WithJob(ctx, "check"), []string{someVideo}); {
+	case err != nil && console.ExitCode(err) == console.ExitFailed:
+		return &console.Exit{Code: console.ExitDown, Err: err}
+	case err != nil:
+		return err
 	}
 	f.ok("call", "videos.list answered in %s, for 1 unit", a.Now().Sub(began).Round(time.Millisecond))
+	return nil
 }

@@ -51,9 +51,7 @@ func checkProxied(ctx context.Context, f *findings, s *settings.Settings) {
 	}
 	tokens, err := s.ProxyTokens(func(warning string) { f.warn("proxy", "%s", warning) })
 	if err == nil {
-		if err = proxy.Check(tokens, s.Book); err != nil {
-			err = console.Config(err)
-		}
+		err = console.Config(proxy.Check(tokens, s.Book))
 	}
 	if err == nil && keys != nil {
 		err = s.NeedKeys(tokens, keys)

@@ -42,7 +42,7 @@ func checkLedger(ctx context.Context, a *session.Session, f *findings, s *settin
 	if err != nil {
 		f.fault("ledger", err)
 		if _, lost := errors.AsType[*quota.ForgottenError](err); lost {
-			checkJournal(ctx, a, f, l)
+			f.fault("journal", checkJournal(ctx, a, f, l))
 		}
 		return nil, nil
 	}
@@ -89,7 +89,7 @@ func checkLedger(ctx context.Context, a *session.Session, f *findings, s *settin
 	case !a.Opened.Remembered:
 		f.warn("ledger", "this machine has no record of it and trusts it as it is\nIf you see this at every run, keep %s between runs, or a loss goes unnoticed", a.Opened.Journal.Path())
 	}
-	checkJournal(ctx, a, f, l)
+	f.fault("journal", checkJournal(ctx, a, f, l))
 	return l, clocks
 }
 
@@ -113,19 +113,17 @@ func askAgain(ctx context.Context, s *settings.Settings) error {
 }
 
 // checkJournal reports the calls that wait in the journal, for this ledger and for others.
-func checkJournal(ctx context.Context, a *session.Session, f *findings, l *quota.Ledger) {
+func checkJournal(ctx context.Context, a *session.Session, f *findings, l *quota.Ledger) error {
 	if a.Opened.Journal == nil {
-		return
+		return nil
 	}
 	stray, err := l.View().Strays(ctx)
 	if err != nil {
-		f.fault("journal", err)
-		return
+		return err
 	}
 	pending, err := a.Opened.Journal.Pending(ctx)
 	if err != nil {
-		f.fault("journal", err)
-		return
+		return err
 	}
 	own := slices.DeleteFunc(pending, func(e quota.Entry) bool {
 		return slices.ContainsFunc(stray, func(s quota.Entry) bool { return s.ID == e.ID })
@@ -136,10 +134,6 @@ func checkJournal(ctx context.Context, a *session.Session, f *findings, l *quota
 			"If you add what the upstream has counted, subtract them: they are in that number", verdict.Count(c.Units, "unit"), c.Pool)
 	}
 	others, err := a.Opened.Journal.Others(ctx)
-	if err != nil {
-		f.fault("journal", err)
-		return
-	}
 	for _, o := range others {
 		if o.Ledger == "" {
 			f.warn("journal", "%d calls of an older version of the journal belong to a ledger that has not come back", o.Calls)
@@ -147,6 +141,7 @@ func checkJournal(ctx context.Context, a *session.Session, f *findings, l *quota
 			f.warn("journal", "%d calls wait for the ledger at %s", o.Calls, o.Ledger)
 		}
 	}
+	return err
 }
 
 // strays reports units that another ledger was to be charged.
@@ -158,24 +153,21 @@ func (f *findings) strays(units []quota.EntryCharge, flag string) {
 }
 
 // checkCatalog checks the catalog, and returns the clock of its database, if it is in one.
-func checkCatalog(ctx context.Context, a *session.Session, f *findings, s *settings.Settings, l *quota.Ledger, done *console.Closers) []clock {
+func checkCatalog(ctx context.Context, a *session.Session, f *findings, s *settings.Settings, l *quota.Ledger, done *console.Closers) ([]clock, error) {
 	if s.NoCatalog() != nil {
 		f.ok("catalog", "%s does not exist yet; the first run creates it", s.Catalog)
-		return nil
+		return nil, nil
 	}
 	if err := session.Rights(ctx, s); err != nil {
-		f.fault("catalog", err)
-		return nil
+		return nil, err
 	}
 	c, instead, err := a.ReadCatalog(ctx, s, done)
 	if err != nil {
-		f.fault("catalog", err)
-		return nil
+		return nil, err
 	}
 	feeds, err := c.Feeds(ctx)
 	if err != nil {
-		f.fault("catalog", err)
-		return nil
+		return nil, err
 	}
 	switch {
 	case instead == nil:
@@ -187,11 +179,10 @@ func checkCatalog(ctx context.Context, a *session.Session, f *findings, s *setti
 	}
 	f.fault("ledger", checkShared(ctx, a, f, s, c))
 	clocks, err := f.checkFleet(ctx, s, c)
-	f.fault("catalog", err)
 	if l != nil && err == nil {
 		f.fault("jobs", f.judge(ctx, a, s, l, c))
 	}
-	return clocks
+	return clocks, err
 }
 
 // judge adds the verdict of the first page. What other findings say better is left to them.
