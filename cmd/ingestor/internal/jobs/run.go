@@ -333,35 +333,22 @@ func upperCase(regions []string) []string {
 // choose returns the jobs that the flags name, or all jobs. If the flags name regions, it
 // keeps only jobs that have one of them.
 func choose(s *settings.Settings, f *runFlags) ([]*ingest.Job, error) {
-	all := s.List()
 	names := session.JobNames(s)
 	for _, name := range f.jobs {
 		if !slices.Contains(names, name) {
 			return nil, console.Usage("there is no job %q; the configuration has %s", name, strings.Join(names, ", "))
 		}
 	}
-	var chosen []*ingest.Job
-	known := map[string]bool{}
-	for _, j := range all {
-		if len(f.jobs) > 0 && !slices.Contains(f.jobs, j.Name) {
-			continue
-		}
-		has := len(f.regions) == 0
-		for _, region := range f.regions {
-			if j.Regional() && slices.Contains(j.Regions, region) {
-				has, known[region] = true, true
-			}
-		}
-		if has {
-			chosen = append(chosen, j)
-		}
-	}
+	has := func(j *ingest.Job, region string) bool { return j.Regional() && slices.Contains(j.Regions, region) }
+	chosen := slices.DeleteFunc(s.List(), func(j *ingest.Job) bool { return len(f.jobs) > 0 && !slices.Contains(f.jobs, j.Name) })
 	for _, region := range f.regions {
-		if !known[region] {
+		if !slices.ContainsFunc(chosen, func(j *ingest.Job) bool { return has(j, region) }) {
 			return nil, console.Usage("none of the jobs has the region %q; regions are two capital letters, as US or DE", region)
 		}
 	}
-	return chosen, nil
+	return slices.DeleteFunc(chosen, func(j *ingest.Job) bool {
+		return len(f.regions) > 0 && !slices.ContainsFunc(f.regions, func(region string) bool { return has(j, region) })
+	}), nil
 }
 
 // runOnce makes one run of each job. Deferred work comes first, for all jobs.
