@@ -391,24 +391,20 @@ func (r *refusals) metered(base http.RoundTripper) http.RoundTripper {
 		case errors.Is(err, quota.ErrOutage):
 			r.outage, r.failed = err, r.begun
 		case err == nil:
-			r.granted(number, record.Units())
+			units := record.Units() // they end refusals of calls that began before, and of no more units
+			r.answered = max(r.answered, number)
+			if len(units) > 0 && number > r.failed {
+				r.outage = nil
+			}
+			sum := int64(0)
+			for pool, n := range units {
+				sum += n
+				r.close(number, pool, n)
+			}
+			r.close(number, quota.Pool{}, sum)
 		}
 		return resp, err
 	})
-}
-
-// granted ends refusals once a later call was granted as many units.
-func (r *refusals) granted(number int, units map[quota.Pool]int64) {
-	r.answered = max(r.answered, number)
-	if len(units) > 0 && number > r.failed {
-		r.outage = nil
-	}
-	sum := int64(0)
-	for pool, n := range units {
-		sum += n
-		r.close(number, pool, n)
-	}
-	r.close(number, quota.Pool{}, sum)
 }
 
 func (r *refusals) close(number int, pool quota.Pool, units int64) {
