@@ -30,11 +30,7 @@ func BackfillCommand(a *session.Session) *cobra.Command {
 			return console.Usage("name one search job of the configuration, or a --query\nFor help: %s --help", cmd.CommandPath())
 		}
 		return nil
-	}, func(cmd *cobra.Command, args []string) (err error) {
-		s, err := a.Settings(cmd.Flags())
-		if err != nil {
-			return err
-		}
+	}, a.WithSettings(func(cmd *cobra.Command, args []string, s *settings.Settings) (err error) {
 		j, err := f.job(s, args)
 		if err != nil {
 			return err
@@ -68,7 +64,7 @@ func BackfillCommand(a *session.Session) *cobra.Command {
 			fmt.Fprintf(a.Stderr, "ingestor: all of this was fetched before\nTo fetch it again: ingestor state reset %s\n", j.Name)
 		}
 		return leave(a, w, "", []*RunView{summary(j, rep, nil, a.Now())})
-	}, a.CompleteFirst(session.SearchNames))
+	}), a.CompleteFirst(session.SearchNames))
 	cmd.Flags().StringVar(&f.since, "since", "", "first `day` of publication, as 2026-01-31")
 	cmd.Flags().StringVar(&f.until, "until", "", "`day` after the last day of publication")
 	cmd.Flags().StringVar(&f.query, "query", "", "`text` to search for, instead of the queries of a job")

@@ -30,11 +30,7 @@ func CatalogCommand(a *session.Session) *cobra.Command {
 
 func catalogCopyCommand(a *session.Session) *cobra.Command {
 	var from, to string
-	cmd := a.Command("copy --from FILE --to URL", console.NoArgs, func(cmd *cobra.Command, _ []string) error {
-		s, err := a.Settings(cmd.Flags())
-		if err != nil {
-			return err
-		}
+	cmd := a.Command("copy --from FILE --to URL", console.NoArgs, a.WithSettings(func(cmd *cobra.Command, _ []string, s *settings.Settings) error {
 		if settings.IsDatabase(from) {
 			return copyCatalog(cmd.Context(), a, from, cmp.Or(to, s.Catalog))
 		}
@@ -42,7 +38,7 @@ func catalogCopyCommand(a *session.Session) *cobra.Command {
 			return console.Usage("--to is missing: the URL of a PostgreSQL database, as postgres://user@host/database")
 		}
 		return copyCatalog(cmd.Context(), a, cmp.Or(from, s.Catalog), to)
-	})
+	}))
 	cmd.Flags().StringVar(&from, "from", "", "SQLite `file` to copy, or PostgreSQL URL (default the catalog of the settings)")
 	cmd.Flags().StringVar(&to, "to", "", "PostgreSQL `URL` to copy to (default the database of the settings), or a new file")
 	cmd.Flags().BoolVarP(&a.Quiet, "quiet", "q", false, "show no progress")
@@ -131,11 +127,7 @@ func withoutPassword(address string) string {
 
 func DoctorCommand(a *session.Session) *cobra.Command {
 	var repair bool
-	cmd := a.Command("doctor", console.NoArgs, func(cmd *cobra.Command, _ []string) error {
-		s, err := a.Settings(cmd.Flags())
-		if err != nil {
-			return err
-		}
+	cmd := a.Command("doctor", console.NoArgs, a.WithSettings(func(cmd *cobra.Command, _ []string, s *settings.Settings) (err error) {
 		var d diagnosis
 		asItIs := func(why string) error {
 			fmt.Fprintf(a.Stderr, "ingestor: warning: %s\n", why)
@@ -174,7 +166,7 @@ func DoctorCommand(a *session.Session) *cobra.Command {
 			return fmt.Errorf("%s is damaged beyond its search index\nStop all runs, then restore a backup, or move the file away and fetch the data again", d.Catalog)
 		}
 		return fmt.Errorf("%s is damaged\nTo rebuild its search index: ingestor doctor --repair", d.Catalog)
-	})
+	}))
 	cmd.Flags().BoolVar(&repair, "repair", false, "rebuild the search index")
 	return cmd
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/notify"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
 )
 
 // How long a process that ends waits for pings, and one that ends its runs for its ledger and for targets.
@@ -44,11 +45,7 @@ func lookOnce(ctx context.Context, a *session.Session, w *works) {
 }
 
 func NotifyCommand(a *session.Session) *cobra.Command {
-	cmd := a.Command("notify", console.Known, func(cmd *cobra.Command, _ []string) error {
-		s, err := a.Settings(cmd.Flags())
-		if err != nil {
-			return err
-		}
+	cmd := a.Command("notify", console.Known, a.WithSettings(func(cmd *cobra.Command, _ []string, s *settings.Settings) error {
 		if len(s.Notify) == 0 {
 			none := notify.Shown{Events: []notify.Item{}, Waiting: []string{}}
 			return a.Print(none, func(s *console.Sheet) {
@@ -73,12 +70,8 @@ func NotifyCommand(a *session.Session) *cobra.Command {
 				}
 			})
 		})
-	})
-	cmd.AddCommand(console.Command("test [TARGET]", console.Takes(0, 1, "a target"), func(cmd *cobra.Command, args []string) error {
-		s, err := a.Settings(cmd.Flags())
-		if err != nil {
-			return err
-		}
+	}))
+	cmd.AddCommand(console.Command("test [TARGET]", console.Takes(0, 1, "a target"), a.WithSettings(func(cmd *cobra.Command, args []string, s *settings.Settings) error {
 		names := slices.Sorted(maps.Keys(s.Notify))
 		if len(names) == 0 {
 			return console.Config(errors.New("the setting notify is empty\nName a target in ingestor.yaml, as notify: {ops: {webhook: https://alerts.example.com/hook}}"))
@@ -99,6 +92,6 @@ func NotifyCommand(a *session.Session) *cobra.Command {
 			fmt.Fprintf(a.Stdout, "%s: the test has arrived\n", name)
 		}
 		return failed
-	}))
+	})))
 	return cmd
 }

@@ -287,21 +287,17 @@ func proved(h *proveHome, r boundary.Rate, results []boundary.Result) *ProveView
 }
 
 func (v *ProveView) compared() *compared {
-	burstsOf := func(accepted func(proveBurst) int) []drawn {
-		all := make([]drawn, len(v.Boundary.Bursts))
-		for i, b := range v.Boundary.Bursts {
-			all[i] = drawn{b.After / v.Per, b.Asked, accepted(b)}
-		}
-		return all
-	}
 	c := &compared{rate: boundary.Rate{Limit: v.Limit, Per: v.per}, each: "each", tried: "limiter", rows: v.Limiters}
 	c.title = "How much rate limiters let through in the worst case"
 	c.about = fmt.Sprintf("All are set to %s. Around a boundary the fixed window lets %s through within %s, the sliding window %s.",
 		inAny(c.rate), figure(v.Boundary.Fixed), console.Length(apart(c.rate)), figure(v.Boundary.Ours))
 	c.head = "Both are set to " + inAny(c.rate) + ", and get two full bursts"
-	c.panels = [2]panel{
-		{"fixed window", "A fixed window begins anew at the boundary", burstsOf(func(b proveBurst) int { return b.Fixed })},
-		{"sliding window", "A sliding window has no boundary", burstsOf(func(b proveBurst) int { return b.Ours })},
+	fixed, ours := &c.panels[0], &c.panels[1]
+	fixed.column, fixed.title = "fixed window", "A fixed window begins anew at the boundary"
+	ours.column, ours.title = "sliding window", "A sliding window has no boundary"
+	for _, b := range v.Boundary.Bursts {
+		fixed.bursts = append(fixed.bursts, drawn{b.After / v.Per, b.Asked, b.Fixed})
+		ours.bursts = append(ours.bursts, drawn{b.After / v.Per, b.Asked, b.Ours})
 	}
 	return c
 }

@@ -26,11 +26,7 @@ import (
 )
 
 func QuotaCommand(a *session.Session) *cobra.Command {
-	cmd := a.Command("quota", console.Known, func(cmd *cobra.Command, _ []string) error {
-		s, err := a.Settings(cmd.Flags())
-		if err != nil {
-			return err
-		}
+	cmd := a.Command("quota", console.Known, a.WithSettings(func(cmd *cobra.Command, _ []string, s *settings.Settings) error {
 		is, at, err := a.AskService(cmd.Context(), s)
 		switch {
 		case err == nil:
@@ -54,7 +50,7 @@ func QuotaCommand(a *session.Session) *cobra.Command {
 			}
 			return printQuota(a, whose, is)
 		})
-	})
+	}))
 	cmd.AddCommand(spendCommand(a), blockCommand(a), unblockCommand(a), adjustCommand(a))
 	return cmd
 }

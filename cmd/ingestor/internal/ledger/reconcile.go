@@ -114,7 +114,10 @@ func WriteCounts(s *console.Sheet, all []CountView, unknown []googlecount.Count,
 		row := []string{v.Pool, view.Number(v.Ours), view.Number(v.Others), "-", "nothing reported", "", ""}
 		if v.Theirs != nil {
 			row[3], row[4] = view.Number(*v.Theirs), console.Span(now.Sub(*v.AsOf))+" late"
-			row[5], row[6] = view.Number(v.After), signed(*v.Difference)
+			row[5], row[6] = view.Number(v.After), view.Number(*v.Difference)
+			if *v.Difference > 0 {
+				row[6] = "+" + row[6]
+			}
 			if v.AtLeast {
 				row[6] = "at least " + row[6]
 			}
@@ -133,13 +136,6 @@ func WriteCounts(s *console.Sheet, all []CountView, unknown []googlecount.Count,
 	for _, c := range unknown {
 		s.Line("Google has counted %s units of %s, which no pool of the price book counts.", view.Number(c.Units), console.Plain(c.Metric))
 	}
-}
-
-func signed(n int64) string {
-	if n > 0 {
-		return "+" + view.Number(n)
-	}
-	return view.Number(n)
 }
 
 // Says says what was done about a count, or what to type.

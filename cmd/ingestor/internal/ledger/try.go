@@ -18,6 +18,7 @@ import (
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/settings"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/internal/content"
 	"github.com/headroom-quota/headroom/internal/recorded"
@@ -29,11 +30,7 @@ import (
 
 func tryCommand(a *session.Session) *cobra.Command {
 	var request, answer string
-	cmd := a.Command("try [METHOD]", console.Takes(0, 1, "one method, or none if the request has a request line"), func(cmd *cobra.Command, args []string) error {
-		s, err := a.Settings(cmd.Flags())
-		if err != nil {
-			return err
-		}
+	cmd := a.Command("try [METHOD]", console.Takes(0, 1, "one method, or none if the request has a request line"), a.WithSettings(func(cmd *cobra.Command, args []string, s *settings.Settings) (err error) {
 		c := recording{book: s.Book}
 		if len(args) == 1 {
 			if c.upstream, c.method, err = session.FindMethod(s.Book, args[0]); err != nil {
@@ -48,7 +45,7 @@ func tryCommand(a *session.Session) *cobra.Command {
 			return err
 		}
 		return a.Print(t, func(s *console.Sheet) { writeTried(s, t) })
-	}, a.CompleteFirst(session.MethodNames))
+	}), a.CompleteFirst(session.MethodNames))
 	cmd.Flags().StringVar(&request, "request", "", "`file` with the request, or with its JSON body")
 	cmd.Flags().StringVar(&answer, "answer", "", "`file` with the answer, as curl -i prints it")
 	return cmd
@@ -434,19 +431,15 @@ func writeTried(s *console.Sheet, t *tried) {
 	for _, p := range t.Pools {
 		var windows []string
 		for _, w := range p.Windows {
-			windows = append(windows, fmt.Sprintf("%s of %s %s", view.Amount(p.Pool, w.Used), view.Amount(p.Pool, w.Limit), inWindow(w.Window)))
+			in := "in " + w.Window
+			if w.Window == "at once" {
+				in = w.Window
+			}
+			windows = append(windows, fmt.Sprintf("%s of %s %s", view.Amount(p.Pool, w.Used), view.Amount(p.Pool, w.Limit), in))
 		}
 		now = append(now, p.String()+": "+strings.Join(windows, ", "))
 	}
 	step(s, "now", now)
-}
-
-// inWindow says "in 1h", or "at once".
-func inWindow(name string) string {
-	if name == "at once" {
-		return name
-	}
-	return "in " + name
 }
 
 // step writes what happens at one step of a call, a line for each thing.

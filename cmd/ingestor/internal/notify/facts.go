@@ -92,7 +92,11 @@ func (f *found) ledger(is *verdict.State, shares []int) {
 			f.known[stepKey(pool, &steps[i])] = true
 		}
 		if u.Blocked.After(is.Now) {
-			f.add(Blocked, 0, "blocked/"+pool, "%s is blocked until %s by the %s: %s", pool, moment(u.Blocked), who(u), u.Reason)
+			who := "hand of a person"
+			if u.BlockedBy == quota.BlockedByUpstream {
+				who = "upstream"
+			}
+			f.add(Blocked, 0, "blocked/"+pool, "%s is blocked until %s by the %s: %s", pool, moment(u.Blocked), who, u.Reason)
 		}
 		w := fullest(u)
 		if w == nil || rate { // it fills up again and again
@@ -159,13 +163,6 @@ func cheapest(b *quota.Book) map[string]int64 {
 		}
 	}
 	return least
-}
-
-func who(u *quota.Usage) string {
-	if u.BlockedBy == quota.BlockedByUpstream {
-		return "upstream"
-	}
-	return "hand of a person"
 }
 
 // job looks at the last run of a job that ended, and at the one that is due.

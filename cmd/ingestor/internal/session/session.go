@@ -75,6 +75,17 @@ func (a *Session) Settings(flags *pflag.FlagSet) (*settings.Settings, error) {
 	return s, nil
 }
 
+// WithSettings returns what runs a command that needs the settings first.
+func (a *Session) WithSettings(run func(cmd *cobra.Command, args []string, s *settings.Settings) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		s, err := a.Settings(cmd.Flags())
+		if err != nil {
+			return err
+		}
+		return run(cmd, args, s)
+	}
+}
+
 // Trace starts sending traces, if the environment names a collector.
 func (a *Session) Trace(ctx context.Context, done *console.Closers) {
 	a.Traces = traces.Start(ctx, &traces.Options{Log: a.Log, Version: Build().Version})

@@ -29,11 +29,7 @@ import (
 
 func ConfigCommand(a *session.Session) *cobra.Command {
 	cmd := a.Command("config", console.Known, nil)
-	show := a.Command("show", console.NoArgs, func(cmd *cobra.Command, _ []string) error {
-		s, err := a.Settings(cmd.Flags())
-		if err != nil {
-			return err
-		}
+	show := a.Command("show", console.NoArgs, a.WithSettings(func(cmd *cobra.Command, _ []string, s *settings.Settings) error {
 		var all []SettingView
 		for _, set := range settings.AllSettings {
 			all = append(all, SettingView{set.Key, set.Shown(s), s.Source(set.Key)})
@@ -82,7 +78,7 @@ func ConfigCommand(a *session.Session) *cobra.Command {
 			}
 			writeSettings(sh, all)
 		})
-	})
+	}))
 	cmd.RunE = show.RunE
 	cmd.AddCommand(show, console.Command("schema", console.NoArgs, func(*cobra.Command, []string) error {
 		text, err := SettingsSchema()
