@@ -3,6 +3,8 @@ package ingest
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
@@ -122,22 +124,15 @@ func (w *Work) ResumeAt(now time.Time, open func(pool string) bool) time.Time {
 // its first call it reads all pools from the ledger. If the ledger does not answer, no pool
 // is open.
 func (r *Runner) Opened(ctx context.Context, j *Job) func(pool string) bool {
-	var pools []quota.Usage
-	asked := false
+	ask := sync.OnceValue(func() (pools []quota.Usage) {
+		for _, upstream := range j.MayCall(r.ledger.Book()) {
+			some, _ := r.ledger.View().Usage(ctx, upstream, account(j)) // without an answer no pool is open
+			pools = append(pools, some...)
+		}
+		return pools
+	})
 	return func(pool string) bool {
-		if !asked {
-			asked = true
-			for _, upstream := range j.MayCall(r.ledger.Book()) {
-				some, _ := r.ledger.View().Usage(ctx, upstream, account(j)) // without an answer no pool is open
-				pools = append(pools, some...)
-			}
-		}
-		for i := range pools {
-			if p := &pools[i]; p.Pool.String() == pool {
-				return !p.Blocked.After(p.Now)
-			}
-		}
-		return false
+		return slices.ContainsFunc(ask(), func(u quota.Usage) bool { return u.Pool.String() == pool && !u.Blocked.After(u.Now) })
 	}
 }
 

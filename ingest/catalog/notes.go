@@ -42,10 +42,6 @@ const (
 	KeptActions  = 1000
 )
 
-func firstDay(now time.Time) string {
-	return now.UTC().AddDate(0, 0, -KeptDays).Format(time.DateOnly)
-}
-
 // SaveDays saves totals of pools, in place of earlier ones of the same days, and deletes
 // those that are older than KeptDays.
 func (e *Engine) SaveDays(ctx context.Context, days []PoolDay) error {
@@ -54,7 +50,7 @@ func (e *Engine) SaveDays(ctx context.Context, days []PoolDay) error {
 			d := &days[i]
 			tx.Exec("day_save", d.Pool, d.Day, d.Units, d.Calls, d.Refused, d.Blocked)
 		}
-		tx.Exec("days_expire", firstDay(tx.Now))
+		tx.Exec("days_expire", tx.Now.UTC().AddDate(0, 0, -KeptDays).Format(time.DateOnly))
 	})
 }
 

@@ -69,7 +69,11 @@ func (f *file) Expired(ctx context.Context, l Limits, _ int) error {
 	if err := c.mergeIndex(ctx); err != nil {
 		return err
 	}
-	if err := c.truncateWAL(ctx); err != nil {
+	err := c.file.Hold(ctx, func(s *sqlitefile.Session) error { // copies the -wal into the database and empties it, unless someone reads
+		_, err := s.One("PRAGMA wal_checkpoint(TRUNCATE)")
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	return c.expireKept(ctx, l)
@@ -126,12 +130,4 @@ func (c *Catalog) mergeIndex(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// truncateWAL copies the -wal into the database and empties it, unless someone reads.
-func (c *Catalog) truncateWAL(ctx context.Context) error {
-	return c.file.Hold(ctx, func(s *sqlitefile.Session) error {
-		_, err := s.One("PRAGMA wal_checkpoint(TRUNCATE)")
-		return err
-	})
 }

@@ -177,25 +177,21 @@ func (b *Board) pause(ctx context.Context, statement, account, job string, queue
 // Retry lets the work of a job that waits go on now, and returns how much there was. The ledger
 // may defer it again.
 func (b *Board) Retry(ctx context.Context, account, job string) (n int, err error) {
-	err = b.bounded(ctx, func(ctx context.Context) error {
-		for try := 1; ; try++ {
-			if n, err = b.retry(ctx, cmp.Or(account, quota.DefaultAccount), job); try == exclusion || !pgcatalog.Excluded(err) {
-				return err
-			}
-		}
-	})
-	return n, err
-}
-
-func (b *Board) retry(ctx context.Context, account, job string) (n int, err error) {
-	err = pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
-		n, err = wakeSome(ctx, tx, sql("works_wake"), account, job, "", 1<<30)
+	err = b.change(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+		n, err = wakeSome(ctx, tx, sql("works_wake"), cmp.Or(account, quota.DefaultAccount), job, "", 1<<30)
 		if err != nil {
 			return err
 		}
 		return exec(ctx, tx, "cursors_due", job)
 	})
 	return n, err
+}
+
+// change runs a transaction for a person.
+func (b *Board) change(ctx context.Context, do func(ctx context.Context, tx pgx.Tx) error) error {
+	return b.bounded(ctx, func(ctx context.Context) error {
+		return tried(ctx, b.pool, func(tx pgx.Tx) error { return do(ctx, tx) })
+	})
 }
 
 // HeldError says that a daemon has a job that is to be dropped.
@@ -209,15 +205,8 @@ func (e *HeldError) Error() string {
 // ends the runs of the job. The fetched data and the position of the job stay. While a daemon has
 // the job, it returns a [*HeldError].
 func (b *Board) Drop(ctx context.Context, account, job string) (n int, err error) {
-	err = b.bounded(ctx, func(ctx context.Context) (err error) {
-		n, err = b.drop(ctx, cmp.Or(account, quota.DefaultAccount), job)
-		return err
-	})
-	return n, err
-}
-
-func (b *Board) drop(ctx context.Context, account, job string) (n int, err error) {
-	err = pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
+	account = cmp.Or(account, quota.DefaultAccount)
+	err = b.change(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var daemon string
 		held, err := found(tx.QueryRow(ctx, sql("drop_held"), job, Alive.Seconds()).Scan(&daemon))
 		if held {

@@ -377,7 +377,10 @@ func (f *Fleet) mend(ctx context.Context) error {
 	s := f.state()
 	jobs, all := f.toMend(ctx, s.jobs)
 	for _, j := range jobs {
-		all = errors.Join(all, f.unblock(ctx, j, s.runner), f.wakeLate(ctx, j))
+		all = errors.Join(all, f.unblock(ctx, j, s.runner))
+		// Some work should go on and still sleeps: it was given back with the time of an earlier run at
+		// the moment when a later one joined it.
+		all = errors.Join(all, f.wake(ctx, sql("works_late"), account(j), j.Name, f.o.Timing.Mend, batch))
 		var over int64
 		is, err := found(f.one(ctx, &over, "run_over", account(j), j.Name))
 		if is && f.state().soft.Err() == nil {
@@ -434,12 +437,6 @@ func (f *Fleet) unblock(ctx context.Context, j *ingest.Job, runner *ingest.Runne
 		}
 	}
 	return err
-}
-
-// wakeLate wakes work that should go on and still sleeps: it was given back with the time of
-// an earlier run at the moment when a later one joined it.
-func (f *Fleet) wakeLate(ctx context.Context, j *ingest.Job) error {
-	return f.wake(ctx, sql("works_late"), account(j), j.Name, f.o.Timing.Mend, batch)
 }
 
 // wake makes the jobs available that a statement returns, a batch at a time.

@@ -331,19 +331,23 @@ func (f *Fleet) transact(ctx context.Context, do func(ctx context.Context, tx pg
 func (f *Fleet) behind(ctx context.Context, check func(*pgx.Batch), do func(ctx context.Context, tx pgx.Tx) error) error {
 	ctx, cancel := f.bounded(ctx)
 	defer cancel()
+	return tried(ctx, f.pool, func(tx pgx.Tx) error {
+		var first pgx.Batch
+		first.Queue(sql("idle"), idleFor)
+		if check != nil {
+			check(&first)
+		}
+		if err := tx.SendBatch(ctx, &first).Close(); err != nil {
+			return err
+		}
+		return do(ctx, tx)
+	})
+}
+
+// tried runs a transaction, again if another one excluded it.
+func tried(ctx context.Context, pool *pgxpool.Pool, do func(pgx.Tx) error) error {
 	for n := 1; ; n++ {
-		err := pgx.BeginFunc(ctx, f.pool, func(tx pgx.Tx) error {
-			var first pgx.Batch
-			first.Queue(sql("idle"), idleFor)
-			if check != nil {
-				check(&first)
-			}
-			if err := tx.SendBatch(ctx, &first).Close(); err != nil {
-				return err
-			}
-			return do(ctx, tx)
-		})
-		if n == exclusion || !pgcatalog.Excluded(err) {
+		if err := pgx.BeginFunc(ctx, pool, do); n == exclusion || !pgcatalog.Excluded(err) {
 			return err
 		}
 	}

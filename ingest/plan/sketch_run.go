@@ -21,22 +21,17 @@ const abandoned = "its process ended before it did"
 // Begin implements [ingest.Catalog].
 func (s *Sketch) Begin(_ context.Context, start catalog.Start) (catalog.Run, error) {
 	now := s.clock.Now()
-	if last := s.lastRun(start.Job); last != nil && last.State == catalog.Running {
-		last.State, last.EndedAt, last.Error = catalog.Failed, now, abandoned
+	for i := len(s.runs) - 1; i >= 0; i-- {
+		if last := &s.runs[i]; last.Job == start.Job { // no other run can still be running
+			if last.State == catalog.Running {
+				last.State, last.EndedAt, last.Error = catalog.Failed, now, abandoned
+			}
+			break
+		}
 	}
 	id := int64(len(s.runs)) + 1
 	s.runs = append(s.runs, catalog.RunRecord{ID: id, Job: start.Job, Scheduled: start.Scheduled, StartedAt: now, State: catalog.Running})
 	return &sketchRun{s, id, start.Job}, nil
-}
-
-// lastRun returns the last run of a job, or nil. No other run can still be running.
-func (s *Sketch) lastRun(job string) *catalog.RunRecord {
-	for i := len(s.runs) - 1; i >= 0; i-- {
-		if s.runs[i].Job == job {
-			return &s.runs[i]
-		}
-	}
-	return nil
 }
 
 // Save implements [catalog.Run].

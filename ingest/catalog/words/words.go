@@ -67,19 +67,8 @@ func split(text string) []word {
 func Of(text string) string {
 	text = toNFC(text)
 	out := make([]byte, 0, len(text)+len(text)/8)
-	s := scanner{text: text}
-	for s.next() {
-		if !s.unspaced {
-			out = append(append(out, s.folded...), ' ')
-			continue
-		}
-		for i, c := range s.chars {
-			out = utf8.AppendRune(out, c.folded)
-			if i+1 < len(s.chars) {
-				out = utf8.AppendRune(out, s.chars[i+1].folded)
-			}
-			out = append(out, ' ')
-		}
+	for _, w := range split(text) {
+		out = append(append(out, w.text...), ' ')
 	}
 	return string(out)
 }
