@@ -3,17 +3,7 @@ package console
 import (
 	"fmt"
 	"time"
-
-	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 )
-
-// Units formats a number of units.
-func Units(n int64) string {
-	if n == 1 {
-		return "1 unit"
-	}
-	return view.Number(n) + " units"
-}
 
 // Stamp formats an instant for people, in the zone of the machine.
 func Stamp(t time.Time) string {

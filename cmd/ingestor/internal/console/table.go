@@ -148,20 +148,11 @@ func (s *Sheet) Wrap(text string, indent int) string {
 	return out.String()
 }
 
-// Column describes a column. Numbers are aligned right. Long columns become narrower
-// first.
-type Column struct {
-	Name  string
-	Right bool
-	Long  bool // is cut on a narrow terminal
-	Spare bool // is left out on a narrow terminal, if rows fit then
-}
-
 // Columns makes columns of their names: >name is a column of numbers, and ~name a long one.
-func Columns(names ...string) []Column {
-	all := make([]Column, len(names))
+func Columns(names ...string) []view.Column {
+	all := make([]view.Column, len(names))
 	for i, name := range names {
-		all[i] = Column{Name: strings.TrimLeft(name, ">~"), Right: strings.HasPrefix(name, ">"), Long: strings.HasPrefix(name, "~")}
+		all[i] = view.Column{Name: strings.TrimLeft(name, ">~"), Number: strings.HasPrefix(name, ">"), Long: strings.HasPrefix(name, "~")}
 	}
 	return all
 }
@@ -172,9 +163,9 @@ const (
 	legible   = 24
 )
 
-// Table writes rows below their columns. It leaves out columns without a value. A row of
+// Table writes rows below their columns. Long columns become narrower first. It leaves out columns without a value. A row of
 // one cell is a title.
-func (s *Sheet) Table(columns []Column, rows [][]string) {
+func (s *Sheet) Table(columns []view.Column, rows [][]string) {
 	var shown []int
 	widths := make([]int, len(columns))
 	for i, c := range columns {
@@ -228,7 +219,7 @@ func (s *Sheet) Table(columns []Column, rows [][]string) {
 				text = s.Cut(text, widths[i])
 			}
 			blank := strings.Repeat(" ", max(widths[i]-lipgloss.Width(text), 0))
-			if columns[i].Right {
+			if columns[i].Number {
 				text = blank + text
 			} else {
 				text += blank
@@ -249,7 +240,7 @@ func (s *Sheet) over(shown, widths []int) int {
 }
 
 // fit makes long columns narrower until a row fits. It reports whether one does.
-func (s *Sheet) fit(columns []Column, shown, widths []int, least int) bool {
+func (s *Sheet) fit(columns []view.Column, shown, widths []int, least int) bool {
 	if s.Width == 0 {
 		return true
 	}
@@ -269,7 +260,7 @@ func (s *Sheet) fit(columns []Column, shown, widths []int, least int) bool {
 }
 
 // stack writes each row as lines of name and value. The first cell is the title.
-func (s *Sheet) stack(columns []Column, shown []int, rows [][]string) {
+func (s *Sheet) stack(columns []view.Column, shown []int, rows [][]string) {
 	if len(shown) == 0 {
 		return
 	}
@@ -316,7 +307,7 @@ func goesOn(at time.Time, why string) string {
 func (s *Sheet) State(st catalog.State) string { return s.cell(view.StateOf(st)) }
 
 // List prints a table with a row for each of all.
-func List[T any](s *Sheet, columns []Column, all []T, row func(*T) []string) {
+func List[T any](s *Sheet, columns []view.Column, all []T, row func(*T) []string) {
 	rows := make([][]string, len(all))
 	for i := range all {
 		rows[i] = row(&all[i])
@@ -326,17 +317,13 @@ func List[T any](s *Sheet, columns []Column, all []T, row func(*T) []string) {
 
 // View prints a table of package view.
 func (s *Sheet) View(t view.Table) {
-	columns := make([]Column, len(t.Columns))
-	for i, c := range t.Columns {
-		columns[i] = Column{Name: c.Name, Right: c.Number, Long: c.Long, Spare: c.Spare}
-	}
 	rows := make([][]string, len(t.Rows))
 	for i, cells := range t.Rows {
 		for _, c := range cells {
 			rows[i] = append(rows[i], s.cell(c))
 		}
 	}
-	s.Table(columns, rows)
+	s.Table(t.Columns, rows)
 }
 
 // cell writes a cell of a table of package view.

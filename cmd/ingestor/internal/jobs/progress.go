@@ -13,6 +13,7 @@ import (
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 )
@@ -214,7 +215,7 @@ func (b *bar) say(units int64, state string) {
 func (b *bar) tail() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return fmt.Sprintf(" %s %s", console.Units(b.units), b.state)
+	return fmt.Sprintf(" %s %s", view.Units("", b.units), b.state)
 }
 
 // close stops the bars and returns the log to the terminal.

@@ -22,6 +22,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/draft"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/session"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/internal/shell"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
@@ -201,7 +202,7 @@ func told(s *console.Sheet, answers []string) {
 func writePrice(s *console.Sheet, p *price) {
 	s.Line("%s", s.In(console.Bold, p.Upstream+" "+p.Method))
 	for _, pool := range slices.Sorted(maps.Keys(p.Charges)) {
-		text := console.Units(p.Charges[pool])
+		text := view.Units("", p.Charges[pool])
 		if words := p.Prices[pool]; words != "" {
 			text = words
 		}
