@@ -31,7 +31,13 @@ func (s *Server) decision(right access.Right, h answer, parameters ...string) ht
 	if right == "" { // a reservation, which may wait
 		longest += longestWait
 	}
-	next := s.within(longest, h, parameters...)
+	next := s.within(longest, func(r *http.Request) (any, error) {
+		value, err := h(r)
+		if err != nil {
+			err = problem.OfLedger(s.current().Ledger.Book(), err)
+		}
+		return value, err
+	}, parameters...)
 	return s.authenticated(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if right != "" {
 			if err := caller(r).May(right); err != nil {
@@ -245,15 +251,15 @@ func (s *Server) refusal(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	ledger, learns := s.current().Ledger, false
+	learns := false
 	if by := caller(r); by.Owns(&token) {
-		learns, err = ledger.Refused(r.Context(), token, time.Duration(wait))
+		learns, err = s.current().Ledger.Refused(r.Context(), token, time.Duration(wait))
 	}
 	if err == nil && !learns {
 		err = quota.ErrNoReceipt
 	}
 	if err != nil {
-		return nil, problem.OfLedger(ledger.Book(), err)
+		return nil, err
 	}
 	return struct {
 		Learned bool `json:"learned"`
@@ -288,7 +294,7 @@ func (s *Server) settleFor(r *http.Request, token quota.Token, units quota.Units
 	}
 	done, err := settle()
 	if err != nil {
-		return nil, problem.OfLedger(ledger.Book(), err)
+		return nil, err
 	}
 	if b := s.budget(r.Context(), by); b != nil && !done.Repeat && token.Owner() == by.Owner() {
 		b.Add(max(done.Charged-done.Back, -b.Spent()))
@@ -326,7 +332,6 @@ func receipt(granted *quota.Reservation, charges quota.Units) string {
 
 func (s *Server) pools(r *http.Request) (any, error) {
 	q := read(r)
-	ledger := s.current().Ledger
 	upstream, account := q.text("upstream"), q.text("account")
 	by := caller(r)
 	if by.Grant() != nil && (upstream != "" || account != "") && !slices.ContainsFunc(by.Grant().Upstreams, func(name string) bool {
@@ -334,9 +339,9 @@ func (s *Server) pools(r *http.Request) (any, error) {
 	}) {
 		return nil, by.Deny("pools of", cmp.Or(upstream, account))
 	}
-	all, err := ledger.View().Usage(r.Context(), upstream, account)
+	all, err := s.current().Ledger.View().Usage(r.Context(), upstream, account)
 	if err != nil {
-		return nil, problem.OfLedger(ledger.Book(), err)
+		return nil, err
 	}
 	all = slices.DeleteFunc(all, func(u quota.Usage) bool { return !by.Sees(u.Pool.Upstream, u.Pool.Account) })
 	return struct {

@@ -114,11 +114,10 @@ func admit(t *throttle.Throttle, w http.ResponseWriter, r *http.Request, next ht
 // keyLimit returns the limit of a key that was set at run time.
 func (s *Server) keyLimit(r *http.Request) (any, error) {
 	family, key := r.PathValue("family"), r.PathValue("key")
-	ledger := s.current().Ledger
-	l, err := ledger.Admin().KeyLimit(r.Context(), family, key)
+	l, err := s.current().Ledger.Admin().KeyLimit(r.Context(), family, key)
 	switch {
 	case err != nil:
-		return nil, problem.OfLedger(ledger.Book(), err)
+		return nil, err
 	case l == nil || !l.Holds(s.o.Clock.Now()):
 		return nil, &problem.Problem{Status: http.StatusNotFound, Detail: fmt.Sprintf("key %.80q of family %.80q has no limit that was set at run time; the price book has its limit", key, family)}
 	}
@@ -144,12 +143,7 @@ func (s *Server) setLimit(r *http.Request) (any, error) {
 	if k.Quota = *units; !dry {
 		return s.changeLimit(r, k)
 	}
-	ledger := s.current().Ledger
-	trial, err := ledger.Admin().TryLimit(r.Context(), k)
-	if err != nil {
-		return nil, problem.OfLedger(ledger.Book(), err)
-	}
-	return trial, nil
+	return s.current().Ledger.Admin().TryLimit(r.Context(), k)
 }
 
 func (s *Server) removeLimit(r *http.Request) (any, error) {
@@ -167,10 +161,9 @@ func keyLimitOf(r *http.Request) quota.KeyLimit {
 }
 
 func (s *Server) changeLimit(r *http.Request, k quota.KeyLimit) (any, error) {
-	ledger := s.current().Ledger
-	l, err := ledger.Admin().SetLimit(r.Context(), k)
+	l, err := s.current().Ledger.Admin().SetLimit(r.Context(), k)
 	if err != nil {
-		return nil, problem.OfLedger(ledger.Book(), err)
+		return nil, err
 	}
 	s.o.Log.Info("set a limit", "family", l.Family, "quota", l.Quota, "by", l.By, "reason", l.Reason)
 	return l, nil
