@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,15 +46,11 @@ func readJSON(r *http.Request) ([]byte, error) {
 	if json.Valid(body) {
 		return body, nil
 	}
-	var whole json.RawMessage
-	if err := json.Unmarshal(body, &whole); err != nil {
-		var syntax *json.SyntaxError
-		if errors.As(err, &syntax) {
-			return nil, problem.BadRequest(place(body, syntax.Offset) + ": " + syntax.Error())
-		}
-		return nil, problem.BadRequest(err.Error())
+	var syntax *json.SyntaxError
+	if err := json.Unmarshal(body, new(json.RawMessage)); errors.As(err, &syntax) {
+		return nil, problem.BadRequest(place(body, syntax.Offset) + ": " + syntax.Error())
 	}
-	return body, nil
+	return nil, problem.BadRequest("the body is not JSON")
 }
 
 // readFields decodes an object, which must be valid JSON.
@@ -270,10 +267,24 @@ func readCall(object []byte) (quota.Call, time.Duration, error) {
 	if err == nil {
 		err = w.check()
 	}
-	if err == nil {
-		err = w.complete()
+	if err != nil {
+		return *c, 0, err
 	}
-	return w.call, time.Duration(w.wait), err
+	c.Charges, c.Outage = quota.Units(w.charges), quota.Policy(w.outage)
+	if w.id != nil {
+		c.ID = *w.id
+	}
+	units := int64(1)
+	if w.units != nil {
+		units = *w.units
+	}
+	switch {
+	case w.pool != "":
+		err = chargePool(c, w.pool, units)
+	case c.Family != "":
+		c.Units = units
+	}
+	return *c, time.Duration(w.wait), err
 }
 
 // check returns an error if fields contradict each other.
@@ -289,7 +300,7 @@ func (w *wanted) check() error {
 	}
 	switch {
 	case len(named) != 1:
-		return problem.BadInput("send exactly one of method, pool, charges and family, not %s", orNone(named))
+		return problem.BadInput("send exactly one of method, pool, charges and family, not %s", cmp.Or(strings.Join(named, " and "), "none"))
 	case w.units != nil && (named[0] == "method" || named[0] == "charges"):
 		return problem.BadInput("units need a pool or a family; the price book has the price of a method")
 	case w.units != nil && *w.units < 1:
@@ -300,25 +311,6 @@ func (w *wanted) check() error {
 		return problem.BadInput("a family keeps no receipts, so a call with the same id would be charged again; leave the id out")
 	case time.Duration(w.wait) > longestWait:
 		return problem.BadInput("wait must be at most %d seconds", longestWait/time.Second)
-	}
-	return nil
-}
-
-func (w *wanted) complete() error {
-	c := &w.call
-	c.Charges, c.Outage = quota.Units(w.charges), quota.Policy(w.outage)
-	if w.id != nil {
-		c.ID = *w.id
-	}
-	units := int64(1)
-	if w.units != nil {
-		units = *w.units
-	}
-	switch {
-	case w.pool != "":
-		return chargePool(c, w.pool, units)
-	case c.Family != "":
-		c.Units = units
 	}
 	return nil
 }
@@ -338,13 +330,6 @@ func chargePool(c *quota.Call, name string, units int64) error {
 	}
 	c.Charges = map[string]int64{name: units}
 	return nil
-}
-
-func orNone(names []string) string {
-	if len(names) == 0 {
-		return "none"
-	}
-	return strings.Join(names, " and ")
 }
 
 type settlement struct {

@@ -122,6 +122,7 @@ type Server struct {
 func newServer(o *Options) *Server {
 	s := &Server{
 		o:         *cmp.Or(o, &Options{}),
+		reserving: places.New[waiting](mostReserving),
 		searches:  queue{name: metrics.Searches, of: "searches"},
 		histories: queue{name: metrics.Histories, of: "requests for the history"},
 	}
@@ -143,7 +144,6 @@ func New(src Sources, o *Options) (*Server, error) {
 	s.o.MaxAge, s.o.Share = cmp.Or(s.o.MaxAge, DefaultMaxAge), cmp.Or(s.o.Share, time.Second)
 	most := cmp.Or(s.o.Connections, DefaultConnections)
 	s.crowd = guard.NewCrowd(most, cmp.Or(s.o.ConnectionsPerClient, max(most/4, 1)), s.trusts, s.door.Closed)
-	s.reserving = places.New[waiting](mostReserving)
 	s.facts = verdict.NewReader(&verdict.Options{Clock: s.o.Clock, MaxAge: s.o.MaxAge, Timeout: s.o.Timeouts.Query, Writes: true, Folders: s.o.Folders, Typed: s.o.Typed})
 	s.board = pages.New(func() view.Sources { return s.current().Sources }, &pages.Options{
 		Clock: s.o.Clock, Log: s.o.Log, Facts: s.facts, Searching: s.searching, Operated: s.operated,
@@ -165,7 +165,6 @@ func New(src Sources, o *Options) (*Server, error) {
 func NewProbes(l *quota.Ledger, o *Options) *Server {
 	s := newServer(o)
 	s.alone = true
-	s.reserving = places.New[waiting](mostReserving)
 	s.facts = verdict.NewReader(&verdict.Options{Clock: s.o.Clock, Timeout: readyWithin, Writes: true, Folders: s.o.Folders, Typed: s.o.Typed})
 	src := Sources{Sources: view.Sources{Ledger: l}}
 	s.sources.Store(&src)
