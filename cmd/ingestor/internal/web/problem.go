@@ -28,12 +28,17 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	_ = json.NewEncoder(w).Encode(p) //nolint:errchkjson // who asked may have gone
 }
 
-// problem returns the problem of a request to send, and logs it if the server is at fault.
+// problem returns the problem of a request to send, and logs it if the server is at fault. While the ledger
+// or the catalog is down, it logs each route once a minute.
 func (s *Server) problem(r *http.Request, err error) *problem.Problem {
 	p := *problem.From(err)
 	p.Title = cmp.Or(p.Title, http.StatusText(p.Status))
-	if p.Status >= http.StatusInternalServerError {
-		s.complain(r, p.Status, err)
+	due, skipped := p.Status >= http.StatusInternalServerError, 0
+	if p.Status == http.StatusServiceUnavailable {
+		due, skipped = s.door.Due(r.Pattern)
+	}
+	if due {
+		s.o.Log.Error("answer a request", "route", r.Pattern, "status", p.Status, "skipped", skipped, "error", err)
 	}
 	return &p
 }
@@ -50,19 +55,6 @@ func (s *Server) tellLeft(h http.Header, v *problem.Verdict) {
 	h.Set("X-Ratelimit-Limit", strconv.FormatInt(v.Limit, 10))
 	h.Set("X-Ratelimit-Remaining", strconv.FormatInt(v.Remaining, 10))
 	h.Set("X-Ratelimit-Reset", strconv.FormatInt(max(problem.Seconds(wait), 0), 10))
-}
-
-// complain logs a request that failed. While the ledger or the catalog is down, it logs each
-// route once a minute.
-func (s *Server) complain(r *http.Request, status int, err error) {
-	skipped := 0
-	if status == http.StatusServiceUnavailable {
-		var due bool
-		if due, skipped = s.door.Due(r.Pattern); !due {
-			return
-		}
-	}
-	s.o.Log.Error("answer a request", "route", r.Pattern, "status", status, "skipped", skipped, "error", err)
 }
 
 const problemJSON = "application/problem+json"
