@@ -171,6 +171,10 @@ func (b *Board) past(r *http.Request, s *state) (*past, error) {
 		}
 		return h.read(ctx, s, u)
 	})
+	for i := range h.bars {
+		h.refused += h.bars[i].refused
+		h.blocked += h.bars[i].blocked
+	}
 	return h, err
 }
 
@@ -300,11 +304,7 @@ func (h *past) add(groups map[string]*group, name, kind string, k int, units int
 func (h *past) mark(k int, f *catalog.Refusal) {
 	b := &h.bars[k]
 	b.refused += f.Calls
-	h.refused += f.Calls
-	if stopped := stoppedBy(f); stopped > 0 {
-		b.blocked += stopped
-		h.blocked += stopped
-	}
+	b.blocked += stoppedBy(f)
 	if b.by == nil {
 		b.by = map[string]int64{}
 	}
@@ -448,9 +448,5 @@ func (h *past) readDays(ctx context.Context, s *state, u *quota.Usage) error {
 		h.bars[k].refused, h.bars[k].blocked, h.bars[k].by = one.refused, one.blocked, one.by
 	}
 	h.rank(groups, s.colours(h.by))
-	for i := range h.bars {
-		h.refused += h.bars[i].refused
-		h.blocked += h.bars[i].blocked
-	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"math"
+	"slices"
 	"strconv"
 	"sync"
 )
@@ -28,8 +29,8 @@ const (
 // the same colours again, and are drawn hollow.
 type palette struct {
 	mu    sync.Mutex
-	looks map[string]int // by name; from colours on hollow
-	taken map[int]int    // how many names have a look
+	looks map[string]int   // by name; from colours on hollow
+	taken [2 * colours]int // how many names have a look
 }
 
 // maxNames bounds the names that a palette remembers.
@@ -41,7 +42,7 @@ func (p *palette) classOf(name string) string {
 	look, is := p.looks[name]
 	if !is {
 		if p.looks == nil || len(p.looks) >= maxNames {
-			p.looks, p.taken = map[string]int{}, map[int]int{}
+			p.looks, p.taken = map[string]int{}, [2 * colours]int{}
 		}
 		look = p.choose(name)
 		p.looks[name] = look
@@ -57,19 +58,8 @@ func (p *palette) classOf(name string) string {
 func (p *palette) choose(name string) int {
 	sum := sha256.Sum256([]byte(name))
 	own := int(binary.BigEndian.Uint32(sum[:]) % colours)
-	least := math.MaxInt
-	for look := range 2 * colours {
-		least = min(least, p.taken[look])
-	}
-	from := 0
-	if full := func() bool {
-		for look := range colours {
-			if p.taken[look] == least {
-				return false
-			}
-		}
-		return true
-	}(); full {
+	least, from := slices.Min(p.taken[:]), 0
+	if !slices.Contains(p.taken[:colours], least) {
 		from = colours // the hollow ones are next
 	}
 	best, most := 0, -1.0

@@ -154,11 +154,9 @@ func (s *state) poolSection(u *quota.Usage, by grouping, v *verdict.Verdict) poo
 		}
 	}
 	p.Step, p.SpillsTo = u.Step, u.SpillsTo
-	if len(u.Waiting) > 0 {
-		p.Waits = view.Pools([]quota.Usage{*u})[0].Waits()
-	}
-	if u.Learned != nil {
-		p.Learned, p.Course = view.Pools([]quota.Usage{*u})[0].Learned.Words(), drawLearned(u.Learned)
+	shown := view.Pools([]quota.Usage{*u})[0]
+	if p.Waits = shown.Waits(); u.Learned != nil {
+		p.Learned, p.Course = shown.Learned.Words(), drawLearned(u.Learned)
 	}
 	pool := url.Values{"pool": {pageOf(u.Pool)}}.Encode()
 	p.History, p.CSV = "/history?"+pool, "/csv/history?by="+string(by)+"&range=24h&"+pool
