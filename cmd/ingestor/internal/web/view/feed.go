@@ -1,6 +1,7 @@
 package view
 
 import (
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -44,17 +45,25 @@ func FeedName(region, category string) string {
 // Feeds returns the feeds of a catalog and those that jobs fetch, sorted by name. A feed
 // that is older than maxAge is stale.
 func Feeds(feeds []catalog.Feed, jobs []*ingest.Job, now time.Time, maxAge time.Duration) []Feed {
-	wanted := wantedFeeds(jobs)
-	all := slices.Clone(feeds)
-	for _, w := range wanted {
-		if !slices.ContainsFunc(all, same(w)) {
-			all = append(all, w)
+	wanted := map[ingest.Chart]bool{}
+	for _, j := range jobs {
+		for _, chart := range j.Charts() {
+			wanted[chart] = true
 		}
+	}
+	missing := maps.Clone(wanted)
+	for _, f := range feeds {
+		delete(missing, ingest.Chart{Region: f.Region, Category: f.Category})
+	}
+	all := slices.Clone(feeds)
+	for chart := range missing {
+		all = append(all, catalog.Feed{Region: chart.Region, Category: chart.Category})
 	}
 	views := make([]Feed, 0, len(all))
 	for _, f := range all {
 		v := Feed{
-			Region: Plain(f.Region), Category: Plain(f.Category), Videos: f.Entries, Pending: f.Pending, Wanted: slices.ContainsFunc(wanted, same(f)),
+			Region: Plain(f.Region), Category: Plain(f.Category), Videos: f.Entries, Pending: f.Pending,
+			Wanted: wanted[ingest.Chart{Region: f.Region, Category: f.Category}],
 		}
 		v.age(f.FetchedAt, now, maxAge)
 		views = append(views, v)
@@ -151,22 +160,6 @@ func Late(feeds []Feed) (names []string) {
 		}
 	}
 	return names
-}
-
-func same(f catalog.Feed) func(catalog.Feed) bool {
-	return func(g catalog.Feed) bool { return f.Region == g.Region && f.Category == g.Category }
-}
-
-func wantedFeeds(jobs []*ingest.Job) []catalog.Feed {
-	var all []catalog.Feed
-	for _, j := range jobs {
-		for _, chart := range j.Charts() {
-			if f := (catalog.Feed{Region: chart.Region, Category: chart.Category}); !slices.ContainsFunc(all, same(f)) {
-				all = append(all, f)
-			}
-		}
-	}
-	return all
 }
 
 // Video is a video for JSON.
