@@ -3,6 +3,7 @@ package metrics
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -94,8 +95,8 @@ const maxSpenders = 300
 
 // spender is a set of labels of a pool.
 type spender struct {
-	pool                       quota.Pool
-	method, job, region, class string
+	pool   quota.Pool
+	labels quota.Labels // without a reason
 }
 
 // spend adds the spend of each set of labels, up to a bound for each pool. It leaves out
@@ -103,13 +104,14 @@ type spender struct {
 func (r *readings) spend(all []quota.Spent) {
 	sums := map[spender]quota.Spent{}
 	for _, s := range all {
-		l := s.Labels
-		key := spender{s.Pool, l.Method, l.Job, l.Region, l.Class}
+		key := spender{s.Pool, s.Labels}
+		key.labels.Reason = ""
 		sum := sums[key]
-		sums[key] = quota.Spent{Pool: s.Pool, Labels: l, Units: sum.Units + s.Units, Calls: sum.Calls + s.Calls}
+		sums[key] = quota.Spent{Units: sum.Units + s.Units, Calls: sum.Calls + s.Calls}
 	}
 	for key, s := range largest(sums) {
-		of := []string{key.pool.Upstream, key.pool.Account, key.pool.Name, key.method, key.job, key.region, key.class}
+		l := key.labels
+		of := []string{key.pool.Upstream, key.pool.Account, key.pool.Name, l.Method, l.Job, l.Region, l.Class}
 		r.add(spendUnits, float64(s.Units), of...)
 		r.add(spendCalls, float64(s.Calls), of...)
 	}
@@ -117,19 +119,12 @@ func (r *readings) spend(all []quota.Spent) {
 
 // largest keeps the largest sums of each pool and adds up the others.
 func largest(sums map[spender]quota.Spent) map[spender]quota.Spent {
-	order := make([]spender, 0, len(sums))
-	for key := range sums {
-		order = append(order, key)
-	}
-	slices.SortFunc(order, func(a, b spender) int {
-		return cmp.Compare(sums[b].Units, sums[a].Units)
-	})
+	order := slices.SortedFunc(maps.Keys(sums), func(a, b spender) int { return cmp.Compare(sums[b].Units, sums[a].Units) })
 	kept, counts := map[spender]quota.Spent{}, map[quota.Pool]int{}
 	for _, key := range order {
 		s := sums[key]
 		if counts[key.pool]++; counts[key.pool] > maxSpenders {
-			o := quota.OtherLabels
-			key = spender{key.pool, o.Method, o.Job, o.Region, o.Class}
+			key.labels = quota.OtherLabels
 		}
 		sum := kept[key]
 		kept[key] = quota.Spent{Units: sum.Units + s.Units, Calls: sum.Calls + s.Calls}

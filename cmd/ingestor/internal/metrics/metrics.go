@@ -139,30 +139,28 @@ func (s state) Collect(to chan<- prometheus.Metric) {
 		up   *prometheus.Desc
 		read func(context.Context, *view.Sources) (readings, error)
 	}
+	var found readings
+	if src.Counting != nil {
+		found.counting(src.Counting.State())
+	}
 	stuck := map[string]error{}
 	if facts := s.facts.Load(); facts != nil && src.Catalog != nil {
 		soon, done := context.WithTimeout(context.Background(), s.o.Timeout/2)
 		is := facts.Read(soon, src)
 		done()
 		stuck["ledger"], stuck["catalog"] = is.Stuck, is.Unkept
-		var found readings
 		now := is.Verdict().Level
 		for _, level := range []view.Level{view.Good, view.Warn, view.Bad} {
 			found.add(verdictLevel, truth(level == now), string(level))
 		}
-		found.send(to)
 	}
+	found.send(to)
 	sources := map[string]source{"ledger": {ledgerUp, readLedger}}
 	if src.Catalog != nil {
 		sources["catalog"] = source{catalogUp, readCatalog}
 	}
 	if src.Fleet != nil {
 		sources["fleet"] = source{fleetUp, readFleet}
-	}
-	if src.Counting != nil {
-		var found readings
-		found.counting(src.Counting.State())
-		found.send(to)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), s.o.Timeout)
 	defer cancel()
