@@ -47,19 +47,14 @@ func ByPerson(reason string) string {
 }
 
 // Worst returns the pool with the least left, blocked ones first; nil without pools.
-func (s *State) Worst() *quota.Usage {
-	var used []*quota.Usage
+func (s *State) Worst() (worst *quota.Usage) {
 	for i := range s.Pools {
-		if u := &s.Pools[i]; s.Used(u) {
-			used = append(used, u)
+		u := &s.Pools[i]
+		if s.Used(u) && (worst == nil || cmp.Or(openAt(worst).Compare(openAt(u)), cmp.Compare(LeftOf(Tightest(u)), LeftOf(Tightest(worst)))) < 0) {
+			worst = u
 		}
 	}
-	if len(used) == 0 {
-		return nil
-	}
-	return slices.MinFunc(used, func(a, b *quota.Usage) int {
-		return cmp.Or(openAt(b).Compare(openAt(a)), cmp.Compare(LeftOf(Tightest(a)), LeftOf(Tightest(b))))
-	})
+	return worst
 }
 
 // openAt returns when a blocked pool opens, or zero for an open one.
