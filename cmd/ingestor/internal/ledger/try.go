@@ -431,15 +431,19 @@ func writeTried(s *console.Sheet, t *tried) {
 	for _, p := range t.Pools {
 		var windows []string
 		for _, w := range p.Windows {
-			in := "in " + w.Window
-			if w.Window == "at once" {
-				in = w.Window
-			}
-			windows = append(windows, fmt.Sprintf("%s of %s %s", view.Amount(p.Pool, w.Used), view.Amount(p.Pool, w.Limit), in))
+			windows = append(windows, fmt.Sprintf("%s of %s %s", view.Amount(p.Pool, w.Used), view.Amount(p.Pool, w.Limit), inWindow(w.Window)))
 		}
 		now = append(now, p.String()+": "+strings.Join(windows, ", "))
 	}
 	step(s, "now", now)
+}
+
+// inWindow says "in 1h", or "at once".
+func inWindow(name string) string {
+	if name == "at once" {
+		return name
+	}
+	return "in " + name
 }
 
 // step writes what happens at one step of a call, a line for each thing.

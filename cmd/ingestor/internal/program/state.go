@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/internal/pattern"
 )
 
@@ -122,7 +121,19 @@ func replaceFile(path string, text []byte) error {
 	if err != nil {
 		return err
 	}
-	return console.WriteWhole(path, text, info.Mode().Perm(), true)
+	f, err := os.CreateTemp(filepath.Dir(path), ".state-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Chmod(info.Mode().Perm()), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(f.Name()))
+	}
+	return err
 }
 
 // OpenOutput opens a file to append the output of a program to. If the state of the program is
