@@ -24,6 +24,13 @@ func (m *Match) TakesAny() bool { return m.Route == nil || strings.HasSuffix(m.R
 // Segment returns what a {name} of the route stands for, without its escapes. It returns false
 // if the route has no such name.
 func (m *Match) Segment(name string) (string, bool) {
+	text, has := m.escaped(name)
+	plain, err := url.PathUnescape(text)
+	return plain, has && err == nil
+}
+
+// escaped is Segment as the path has it.
+func (m *Match) escaped(name string) (string, bool) {
 	if m.Route == nil {
 		return "", false
 	}
@@ -37,8 +44,7 @@ func (m *Match) Segment(name string) (string, bool) {
 			if tail != inner {
 				text = path
 			}
-			plain, err := url.PathUnescape(strings.TrimSuffix(text, suffix))
-			return plain, err == nil
+			return strings.TrimSuffix(text, suffix), true
 		}
 		template, path = after, rest
 	}

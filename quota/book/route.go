@@ -24,6 +24,17 @@ func (r Route) String() string { return r.Verb + " " + r.Path }
 
 // Fill returns the path with its names filled in, or the first name for which value has nothing.
 func (r Route) Fill(value func(name string) (string, bool)) (path, missing string) {
+	return r.fill(func(name string, tail bool) (string, bool) {
+		text, has := value(name)
+		if text = url.PathEscape(text); tail { // its slashes stay
+			text = strings.ReplaceAll(text, "%2F", "/")
+		}
+		return text, has
+	})
+}
+
+// fill is Fill with values that are escaped.
+func (r Route) fill(value func(name string, tail bool) (string, bool)) (path, missing string) {
 	parts := strings.Split(r.Path, "/")
 	for i, part := range parts {
 		inner, suffix, named := strings.Cut(strings.TrimPrefix(part, "{"), "}")
@@ -31,13 +42,11 @@ func (r Route) Fill(value func(name string) (string, bool)) (path, missing strin
 			continue
 		}
 		name := strings.TrimSuffix(inner, "...")
-		text, has := value(name)
+		text, has := value(name, name != inner)
 		if !has {
 			return "", name
 		}
-		if parts[i] = url.PathEscape(text) + suffix; name != inner { // a tail, whose slashes stay
-			parts[i] = strings.ReplaceAll(parts[i], "%2F", "/")
-		}
+		parts[i] = text + suffix
 	}
 	return strings.Join(parts, "/"), ""
 }

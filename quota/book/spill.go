@@ -35,7 +35,14 @@ func (m *Match) PathAt(u *Upstream) string {
 	same := u.routes.lookup(verb, m.path)
 	if other := u.Methods[m.Method.Name]; other != nil && same.method != other {
 		for _, route := range other.Routes {
-			if path, missing := route.Fill(m.Segment); missing == "" && u.routes.lookup(verb, path).method == other {
+			segment := func(name string, tail bool) (string, bool) { // a tail keeps the escapes of its slashes
+				text, has := m.escaped(name)
+				if !tail {
+					text = strings.ReplaceAll(text, "/", "%2F")
+				}
+				return text, has
+			}
+			if path, missing := route.fill(segment); missing == "" && u.routes.lookup(verb, path).method == other {
 				return path
 			}
 		}

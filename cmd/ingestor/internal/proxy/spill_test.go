@@ -1,10 +1,12 @@
 package proxy
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -32,6 +34,20 @@ func newPair(t *testing.T, grant Grant) *pair {
 			if text := fmt.Sprint(req.Header); strings.Contains(text, theToken) {
 				t.Errorf("%s got the token: %s", name, text)
 			}
+			switch conn, rw, err := (net.Conn)(nil), (*bufio.ReadWriter)(nil), error(nil); {
+			case req.Header.Get("Upgrade") != "":
+				if conn, rw, err = http.NewResponseController(w).Hijack(); err != nil {
+					t.Error(err)
+					return
+				}
+				defer conn.Close()
+				_, _ = rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: x\r\n\r\n")
+				_ = rw.Flush()
+				_, _ = io.Copy(conn, rw) // an echo, until the program leaves
+				return
+			case req.URL.Query().Has("uploadType"):
+				w.Header().Set("Location", "http://"+req.Host+"/v1/ask?upload_id=7")
+			}
 			w.Header().Set(meter.SpilledHeader, "moon")
 			w.Header().Set("Link", "<http://"+req.Host+"/v1/list?page=2>; rel=next")
 			_, _ = io.WriteString(w, "key-of-west key-of-east")
@@ -50,13 +66,15 @@ upstreams:
     accounts: {default: {}, second: {}}
     spill: [west@second, east@default]
     pools: {calls: {quota: 1, windows: [{per: day}]}}
-    methods: {list: {route: GET /v1/list, cost: 1}, ask: {route: POST /v1/ask, cost: 1}}
+    resumable: upload_id
+    methods: {list: {route: GET /v1/list, cost: 1}, ask: {route: [POST /v1/ask, PUT /v1/ask], cost: 1}, live: {route: GET /v1/live, upgrade: true, cost: 1}}
   east:
+    resumable: upload_id
     hosts: ["EAST"]
     api_key: {header: X-East-Key}
     error_format: google
     pools: {calls: {quota: 1, windows: [{per: day}]}}
-    methods: {list: {route: GET /v1/list, cost: 1}, ask: {route: POST /v1/ask, cost: 1}}
+    methods: {list: {route: GET /v1/list, cost: 1}, ask: {route: [POST /v1/ask, PUT /v1/ask], cost: 1}, live: {route: GET /v1/live, upgrade: true, cost: 1}}
 `)
 	costs, err := book.Parse("costs.yaml", []byte(text), nil)
 	if err != nil {
@@ -107,6 +125,58 @@ func TestSpill(t *testing.T) {
 	}
 }
 
+// A WebSocket goes to the other upstream, too, and its frames with it.
+func TestSpillOfAWebSocket(t *testing.T) {
+	p := newPair(t, Grant{Upstreams: []string{"west", "east"}})
+	p.ask("GET", "")
+	p.got = nil
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", p.server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "GET /west/v1/live HTTP/1.1\r\nHost: localhost\r\nX-West-Key: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: c2FtcGxl\r\nSec-WebSocket-Version: 13\r\n\r\n", theToken)
+	reader := bufio.NewReader(conn)
+	resp, err := http.ReadResponse(reader, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if _, err := io.WriteString(conn, "frame\n"); err != nil {
+		t.Fatal(err)
+	}
+	frame, err := reader.ReadString('\n')
+	if got := strings.Join(p.got, "; "); resp.StatusCode != http.StatusSwitchingProtocols || frame != "frame\n" || err != nil || got != "east /v1/live key-of-east" || resp.Header.Get(meter.SpilledHeader) != "east@default" {
+		t.Errorf("%s %v, a frame %q, %v; got %q", resp.Status, resp.Header, frame, err, got)
+	}
+}
+
+// The chunks of an upload follow its first request to the other upstream, and cost nothing.
+func TestSpillOfAnUpload(t *testing.T) {
+	p := newPair(t, Grant{Upstreams: []string{"west", "east"}})
+	p.ask("GET", "")
+	p.got = nil
+	begin := p.request("POST", "/west/v1/ask?uploadType=resumable", strings.NewReader("{}"))
+	begin.Header.Del("X-Api-Key")
+	begin.Header.Set("X-West-Key", theToken)
+	begun := p.send(begin)
+	address, own := strings.CutPrefix(begun.Header.Get("Location"), p.server.URL)
+	if got := strings.Join(p.got, "; "); !own || !strings.HasPrefix(address, "/east/") || got != "east /v1/ask?uploadType=resumable key-of-east {}" {
+		t.Fatalf("the upload goes on at %q; got %q", begun.Header.Get("Location"), got)
+	}
+	p.got = nil
+	chunk := p.request("PUT", address, strings.NewReader("chunk"), "Content-Range", "bytes 0-4/5")
+	chunk.Header.Del("X-Api-Key")
+	chunk.Header.Set("X-East-Key", theToken)
+	done := p.send(chunk)
+	if got := strings.Join(p.got, "; "); done.StatusCode != http.StatusOK || got != "east /v1/ask?upload_id=7 key-of-east chunk" {
+		t.Errorf("%s %s; got %q", done.Status, done.body, got)
+	}
+	if used, err := p.ledger.View().Usage(t.Context(), "east", ""); err != nil || used[0].Windows[0].Used != 1 {
+		t.Errorf("%v, %v: want the first request alone", used, err)
+	}
+}
+
 // A call may go to another account of its upstream, if the token may.
 func TestSpillToAnAccount(t *testing.T) {
 	p := newPair(t, Grant{Upstreams: []string{"west"}, Accounts: []string{"default", "second"}})
@@ -135,7 +205,7 @@ func TestSpillToNobody(t *testing.T) {
 func TestSpillAndRights(t *testing.T) {
 	for name, grant := range map[string]Grant{
 		"upstream": {Upstreams: []string{"west"}},
-		"budget":   {Upstreams: []string{"west", "east"}, Budget: 1},
+		"budget":   {Upstreams: []string{"west", "east"}, Budget: "1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPair(t, grant)
@@ -146,7 +216,7 @@ func TestSpillAndRights(t *testing.T) {
 			}
 		})
 	}
-	p := newPair(t, Grant{Upstreams: []string{"west", "east"}, Budget: 2})
+	p := newPair(t, Grant{Upstreams: []string{"west", "east"}, Budget: "2"})
 	for range 2 {
 		if answer, _ := p.ask("GET", ""); answer.StatusCode != http.StatusOK {
 			t.Errorf("%d %s", answer.StatusCode, answer.body)
