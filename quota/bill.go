@@ -32,13 +32,12 @@ type bill struct {
 
 // spends reports whether the calls of an upstream spend budgets.
 func (p *prices) spends(c *Call) bool {
-	u := p.book.Upstreams[cmp.Or(c.Upstream, p.only)]
-	return c.Family == "" && u != nil && len(u.Budgets) > 0
+	return c.Family == "" && len(p.budgetsOf(c)) > 0
 }
 
 // billed returns the bill of a call on each of its budgets, and then on the rates of their steps.
 func (p *prices) billed(c *Call) ([]Charge, error) {
-	u := p.book.Upstreams[cmp.Or(c.Upstream, p.only)]
+	u, budgets := p.book.Upstreams[cmp.Or(c.Upstream, p.only)], p.budgetsOf(c)
 	units, known := c.Estimate[book.Money]
 	if c.Charges != nil {
 		units, known = c.Charges[book.Money]
@@ -58,17 +57,17 @@ func (p *prices) billed(c *Call) ([]Charge, error) {
 	case !known && u.Mode == book.Observe:
 		return nil, nil
 	case !known:
-		hint := "it has no bill, and budget " + u.Budgets[0].Name + " needs one; add bill: 0 USD under the method in costs.yaml if it is free"
+		hint := "it has no bill, and budget " + budgets[0].Name + " needs one; add bill: 0 USD under the method in costs.yaml if it is free, or the most that a call costs, as in bill: 5 USD"
 		if c.Charges != nil {
-			hint = "its charges have no " + book.Money + ", and budget " + u.Budgets[0].Name + " needs it; add the millionths that the call costs"
+			hint = "its charges have no " + book.Money + ", and budget " + budgets[0].Name + " needs it; add the millionths that the call costs"
 		}
 		return nil, &UnpricedError{Upstream: u.Name, Method: c.Method, Hint: hint}
 	case units < 0 || units > window.MaxUnits:
 		return nil, BadInput("%s: a bill must be 0 to %d millionths of %s, not %d", u.Name, window.MaxUnits, book.Money, units)
 	}
 	of := accountKey{book.Budgets, DefaultAccount, ""}
-	charges := make([]Charge, len(u.Budgets))
-	for i, budget := range u.Budgets {
+	charges := make([]Charge, len(budgets))
+	for i, budget := range budgets {
 		k := p.accounts[of][budget.Name]
 		if charges[i] = k.any; k.pool != nil {
 			key := cmp.Or(c.Keys[book.BudgetKey(budget.Name)], budget.DefaultKey(c.Method, c.Job))
@@ -79,7 +78,7 @@ func (p *prices) billed(c *Call) ([]Charge, error) {
 		}
 		charges[i].Units = units
 	}
-	for i, budget := range u.Budgets {
+	for i, budget := range budgets {
 		for _, step := range budget.Then {
 			if step.Slow != nil {
 				rate := p.accounts[of][step.Slow.Name]
@@ -121,7 +120,10 @@ func (l *Ledger) billed(ctx context.Context, p *prices, c *Call) (charges []Char
 }
 
 func (p *prices) budgetsOf(c *Call) []*book.Pool {
-	return p.book.Upstreams[cmp.Or(c.Upstream, p.only)].Budgets
+	if u := p.book.Upstreams[cmp.Or(c.Upstream, p.only)]; u != nil {
+		return u.BudgetsOf(c.Keys, c.Method, c.Job)
+	}
+	return nil
 }
 
 // bill takes the bill of a call from its budgets. It returns nil if there is none.

@@ -602,3 +602,51 @@ func TestABillThatStaysCharged(t *testing.T) {
 		t.Errorf("%d are spent", n)
 	}
 }
+
+// A budget with quota none bounds the calls of its keys, also by a limit that is set at run time. Others spend nothing of
+// it, and their methods need no bill.
+func TestBudgetOfKeysAlone(t *testing.T) {
+	clock := quota.NewSimClock(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+	l, err := quota.New(mustParse(t, `
+revision: 1
+budgets: {callers: {quota: none, windows: [{per: day}], of: big, by: {call: caller}, keys: {etl: 0.30 USD}}}
+upstreams:
+  big:
+    pools: {calls: {quota: 100, windows: [{per: 1m}]}}
+    methods: {ask: {cost: 1, bill: 0.10 USD}, odd: 1}
+`), memstore.New(&memstore.Options{Clock: clock}), &quota.Options{Clock: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(job, method string) error {
+		_, err := l.Reserve(t.Context(), quota.Call{Upstream: "big", Method: method, Job: job})
+		return err
+	}
+	for n, want := range []error{nil, nil, nil, quota.ErrRefused} {
+		if err := ask("etl/nightly", "ask"); !errors.Is(err, want) {
+			t.Errorf("call %d of etl: %v", n, err)
+		}
+		if err := errors.Join(ask("other", "ask"), ask("", "odd")); err != nil {
+			t.Errorf("others are bounded: %v", err)
+		}
+	}
+	if got := spent(t, l, "callers:etl"); got != 300_000 {
+		t.Errorf("%d are spent", got)
+	}
+	if err := ask("etl", "odd"); !errors.Is(err, quota.ErrUnpriced) {
+		t.Errorf("a call without a bill: %v", err)
+	}
+	set := func(key string) error {
+		_, err := l.Admin().SetLimit(t.Context(), quota.KeyLimit{Family: book.Budgets, Key: "callers:" + key, Quota: 400_000, By: "a test"})
+		return err
+	}
+	if err := set("bob"); err == nil || !strings.Contains(err.Error(), "is that of its keys alone: etl") {
+		t.Errorf("a limit of another key: %v", err)
+	}
+	if err := errors.Join(set("etl"), ask("etl", "ask")); err != nil {
+		t.Errorf("with a higher limit: %v", err)
+	}
+	if err := ask("etl", "ask"); !errors.Is(err, quota.ErrRefused) {
+		t.Errorf("above the higher limit: %v", err)
+	}
+}

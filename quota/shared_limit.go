@@ -179,6 +179,10 @@ func (p *prices) checkLimit(upstream string, k *KeyLimit) error {
 		return BadInput("budget %s is for each key; name one, as in %[1]s:KEY", name)
 	}
 	if before, key, _ := strings.Cut(strings.TrimSuffix(k.Key, length), ":"); key != "" {
+		own := p.accounts[accountKey{upstream, DefaultAccount, ""}][name]
+		if pool := p.book.Upstreams[upstream].Pools[name]; k.Quota > 0 && pool.OnlyKeys && own.own[pageKey(key)] == nil {
+			return BadInput("budget %s is that of its keys alone: %s; add %.40q to them in the price book", name, names(pool.Keys), key)
+		}
 		k.Key = before + ":" + pageKey(key) + length // as calls look for it
 	}
 	windows := p.book.Upstreams[upstream].Pools[name].Windows

@@ -350,7 +350,8 @@ func TestExecFlags(t *testing.T) {
 		"--upstream: the price book has no upstream":    {"--upstream", "quux"},
 		`--class: none of youtube has the class "qu"`:   {"--class", "qu"},
 		`--account: none of youtube has the account "q`: {"--account", "qu"},
-		`--budget: "5 USD" is not a whole number`:       {"--budget", "5 USD"},
+		`--budget: 5 USD needs prices in money`:         {"--budget", "5 USD"},
+		`--budget: "-1" is neither a number of units`:   {"--budget", "-1"},
 	} {
 		if r := f.run(append(append([]string{"exec", "--job", "x"}, args...), "--", "true")...); r.code != console.ExitUsage || !strings.Contains(r.stderr, want) {
 			t.Errorf("%v: left with %d\n%s", args, r.code, r.stderr)

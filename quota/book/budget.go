@@ -146,6 +146,43 @@ func (r *reader) budgets(b *Book, d *keys.Book) {
 	b.Upstreams[Budgets] = all
 }
 
+// BudgetsOf returns the budgets that a call spends. One with quota none is spent by the calls of its keys alone.
+func (u *Upstream) BudgetsOf(keys map[string]string, method, job string) []*Pool {
+	spares := func(p *Pool) bool {
+		return p.OnlyKeys && p.Keys[cmp.Or(keys[BudgetKey(p.Name)], p.DefaultKey(method, job))] == nil
+	}
+	if !slices.ContainsFunc(u.Budgets, spares) {
+		return u.Budgets
+	}
+	return slices.DeleteFunc(slices.Clone(u.Budgets), spares)
+}
+
+// Bills reports whether a call of the upstream may cost money.
+func (u *Upstream) Bills() bool {
+	for _, methods := range [...]map[string]*Method{u.Methods, u.Default} {
+		for _, m := range methods {
+			if m.Bill != nil && (m.Bill.Known > 0 || m.Bill.Prices != nil) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// With returns the book with another budget.
+func (b *Book) With(name string, budget *keys.Budget) (*Book, error) {
+	d := b.Keys()
+	if d.Budgets == nil {
+		d.Budgets = map[string]*keys.Budget{}
+	}
+	d.Budgets[name] = budget
+	made, err := Make(d, nil)
+	if err == nil {
+		made.extends, made.base = b.extends, b.base
+	}
+	return made, err
+}
+
 // BudgetKey is the name under which a call has its key of a budget, beside those of pools.
 func BudgetKey(budget string) string { return Budgets + "/" + budget }
 
@@ -166,15 +203,22 @@ func (r *reader) budget(name string, d *keys.Budget, upstreams map[string]*keys.
 	if !ok || !r.sound(d) {
 		return nil
 	}
-	if amount(d.Quota) == 0 {
+	quota, only := amount(d.Quota), d.Quota == "none"
+	switch {
+	case only && (len(d.By) == 0 || len(d.Keys) == 0):
+		r.fault(r.place(&d.Quota), "%s has no quota, so it needs by and keys, whose calls alone spend it, as in by: {call: caller}, keys: {etl: 5 USD}", label)
+		return nil
+	case only:
+		quota = window.MaxUnits
+	case quota == 0:
 		r.fault(r.place(&d.Quota), "the quota of %s is nothing; write an amount above 0, or remove the budget", label)
 		return nil
 	}
-	windows, ok := r.limits(specs, d.Windows, amount(d.Quota), 0, label, &d.Quota)
+	windows, ok := r.limits(specs, d.Windows, quota, 0, label, &d.Quota)
 	if !ok {
 		return nil
 	}
-	p := &Pool{Name: name, Windows: windows, SettleFactor: SettleFactor, Accounts: map[string][]Window{}, Money: true}
+	p := &Pool{Name: name, Windows: windows, SettleFactor: SettleFactor, Accounts: map[string][]Window{}, Money: true, OnlyKeys: only}
 	keyed := r.keyed(p, d, d.By, d.MaxKeys, label, "by: {header: X-User}")
 	p.Then = r.steps(p, d, label, upstreams)
 	if !keyed {

@@ -242,3 +242,31 @@ upstreams: {llm: {prices: {default: dearest, cases: {big: {in: 5 USD}, poor: nul
 		t.Errorf("%s", b.Diff())
 	}
 }
+
+// A budget with quota none is that of its keys alone.
+func TestBudgetOfKeysAlone(t *testing.T) {
+	b := parse(t, strings.Replace(pricedBook, "budgets: {", "budgets: {callers: {quota: none, windows: [{per: day}], of: llm, by: {call: caller}, keys: {etl: 5 USD}}, ", 1))
+	u := b.Upstreams["llm"]
+	for job, want := range map[string]int{"etl": 2, "etl/nightly": 2, "other": 1, "": 1} {
+		if all := u.BudgetsOf(nil, "ask", job); len(all) != want {
+			t.Errorf("%q spends %d budgets, want %d", job, len(all), want)
+		}
+	}
+	if all := u.BudgetsOf(map[string]string{"budgets/callers": "other"}, "ask", "etl"); len(all) != 1 {
+		t.Errorf("the key of a call does not count: it spends %d budgets", len(all))
+	}
+	more, err := parse(t, pricedBook).With("callers", b.Keys().Budgets["callers"])
+	if err != nil || !strings.Contains(string(more.Format()), `{etl: "5 USD"}`) || string(more.Format()) != string(b.Format()) {
+		t.Errorf("with the budget: %v\n%s", err, more.Format())
+	}
+	for text, want := range map[string]string{
+		"quota: none, windows: [{per: day}], of: llm":                                            "has no quota, so it needs by and keys",
+		"quota: none, windows: [{per: day}], of: llm, by: {call: caller}":                        "has no quota, so it needs by and keys",
+		"quota: nothing, windows: [{per: day}], of: llm, by: {call: caller}, keys: {etl: 5 USD}": "is no amount",
+	} {
+		_, err := book.Parse("test", []byte(strings.Replace(pricedBook, "quota: 20 USD, windows: [{per: month}], of: llm", text, 1)), nil)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}

@@ -232,6 +232,9 @@ func (u *Upstream) accountWords() string {
 
 func (p *Pool) words() string {
 	text := windowWords(p.Windows, p.Money)
+	if p.OnlyKeys {
+		text = "for its keys alone"
+	}
 	if p.By != nil {
 		text += ", for each " + list(textsOf(p.By, Source.String), "and")
 	}

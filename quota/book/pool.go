@@ -32,6 +32,8 @@ type Pool struct {
 	SettleFactor int64
 	// Money says that the pool is a budget: its units are millionths of [Money].
 	Money bool
+	// OnlyKeys says that only the calls of Keys spend the budget.
+	OnlyKeys bool
 	// Then are the steps of a budget, in rising order.
 	Then []Step
 	// StepOf is the budget of which the pool is the rate of a step, or "". It bounds only calls that pass the step.

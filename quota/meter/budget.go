@@ -119,7 +119,7 @@ func (c *call) spends(after, before quota.Units) spending {
 	count := func(units quota.Units, sign int64) {
 		for pool, n := range units {
 			if pool == book.Money {
-				for _, budget := range c.upstream.Budgets {
+				for _, budget := range c.budgets() {
 					s.pools[book.BudgetKey(budget.Name)] += sign * n
 				}
 				continue

@@ -119,7 +119,7 @@ func (t *Transport) price(c *call, req *http.Request) error {
 		c.keys = plan.Keys(r)
 		if plan.Priced {
 			rates, model, lacks := plan.Rates(r, quota.SystemClock{}.Now())
-			if lacks != "" {
+			if lacks != "" && len(c.budgets()) > 0 {
 				return &quota.UnpricedError{Upstream: c.upstream.Name, Method: c.name, Hint: lacks}
 			}
 			c.content = &priced{plan: plan, rates: rates, model: model, estimate: plan.Estimate(r, rates, func(pool string, share int) (int64, bool) {

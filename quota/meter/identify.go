@@ -49,7 +49,7 @@ type call struct {
 
 // charges returns the cost of the call by pool, as it was reserved, with its bill.
 func (c *call) charges() quota.Units {
-	billed := c.method != nil && c.method.Bill != nil && len(c.upstream.Budgets) > 0
+	billed := c.method != nil && c.method.Bill != nil && len(c.budgets()) > 0
 	if c.content == nil && !billed {
 		return c.units
 	}
@@ -66,6 +66,9 @@ func (c *call) charges() quota.Units {
 	}
 	return all
 }
+
+// budgets are those in money that the call spends.
+func (c *call) budgets() []*book.Pool { return c.upstream.BudgetsOf(c.keys, c.name, c.caller.Job) }
 
 // refund takes the call out of its budget.
 func (c *call) refund() {

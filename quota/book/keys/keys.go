@@ -54,7 +54,7 @@ type Descriptor struct {
 
 // Budget is a limit in money. The calls of several upstreams share it.
 type Budget struct {
-	Quota   string            `yaml:"quota" is:"amount" example:"500 USD" required:"write an amount, as in quota: 500 USD" doc:"Required. The money that may be spent in each window. With 'by', it is that of each key."`
+	Quota   string            `yaml:"quota" is:"amount" words:"none" example:"500 USD" required:"write an amount, as in quota: 500 USD" doc:"Required. The money that may be spent in each window. With 'by', it is that of each key. With 'none', only the calls of 'keys' spend the budget."`
 	Windows []Window          `yaml:"windows" size:"1..windows" noun:"window" without:"quota|burst|headroom|algorithm|late|in_flight|ttl" as:"budgetWindow" required:"give it at least one, such as {per: month}" doc:"Required. The limits over time. All of them hold."`
 	Of      []string          `yaml:"of" is:"phrase" short:"item" size:"1..64" noun:"upstream" example:"openai|[openai, anthropic]" required:"name the upstreams whose calls it pays, as in of: [openai]" doc:"Required. The upstreams whose calls spend it. A call of them that has no 'bill' is refused."`
 	By      []Source          `yaml:"by" short:"item" size:"1..4" noun:"key source" as:"keySource" doc:"The source of the key of a call, for a budget per user, team or agent. Each key has the budget for itself. The texts of several sources make one key, with commas between them."`

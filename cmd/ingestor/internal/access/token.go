@@ -11,10 +11,12 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // The lowest lengths of a token: of one that is made today, and of the one without a name,
@@ -119,7 +121,33 @@ type Grant struct {
 	Methods   []string `yaml:"methods,omitempty" doc:"The methods that it may call; all of its upstreams if empty."`
 	Classes   []string `yaml:"classes,omitempty" doc:"The classes that its calls may have, beside none."`
 	Accounts  []string `yaml:"accounts,omitempty" doc:"The accounts whose units it may spend; only the default account if empty, any with '*'."`
-	Budget    int64    `yaml:"budget,omitempty" doc:"The units that it may spend on a day in UTC, of all pools together; 0 is no bound."`
+	Budget    Bound    `yaml:"budget,omitempty" doc:"What it may spend on a day in UTC: units of all pools together, such as 2000, or money, such as 5 USD."`
+}
+
+// Bound is what a caller may spend: a number of units, or an amount of money. None is no bound.
+type Bound string
+
+// Read returns the units of a bound, or its millionths.
+func (b Bound) Read() (units, millionths int64, err error) {
+	if strings.HasSuffix(string(b), book.Money) {
+		if millionths, err = book.ParseMoney(string(b)); err == nil && millionths == 0 {
+			err = errors.New("is nothing; write an amount above 0")
+		}
+	} else if b != "" {
+		if units, err = strconv.ParseInt(string(b), 10, 64); err != nil || units < 0 {
+			err = fmt.Errorf("is neither a number of units, such as 2000, nor an amount, such as 5 %s", book.Money)
+		}
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("%.40q %w", b, err)
+	}
+	return units, millionths, nil
+}
+
+// Units returns the units of a bound, 0 if it has none.
+func (b Bound) Units() int64 {
+	units, _, _ := b.Read()
+	return units
 }
 
 // Given reports whether it grants anything.
@@ -135,8 +163,8 @@ func (g Grant) String() string {
 			text += fmt.Sprintf(", %s %s", part.name, strings.Join(part.names, " "))
 		}
 	}
-	if g.Budget > 0 {
-		text += fmt.Sprintf(", budget %d", g.Budget)
+	if g.Budget != "" && g.Budget != "0" {
+		text += fmt.Sprintf(", budget %s", g.Budget)
 	}
 	return text
 }

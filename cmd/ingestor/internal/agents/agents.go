@@ -28,7 +28,7 @@ import (
 
 // Options are the settings of [Serve].
 type Options struct {
-	Budget    int64         // units that the session may spend, of all pools together
+	Budget    int64         // units that the session may spend, of all pools together; 0: no bound
 	Job       string        // labels of its calls in the spend
 	Class     string        //
 	Account   string        // that is charged; empty is the default one
@@ -103,7 +103,7 @@ type wantedPools struct {
 // pools is the answer of the tool quota.
 type pools struct {
 	Pools   []view.Pool `json:"pools"`
-	Session budget      `json:"session"`
+	Session *budget     `json:"session,omitempty"`
 }
 
 func (s *session) quota(ctx context.Context, in wantedPools) (pools, error) {

@@ -159,7 +159,7 @@ type planned struct {
 	Units   map[string]int64 `json:"units" jsonschema:"what the calls cost, by pool, as youtube/units"`
 	// RetryAfter is when all of them fit, by what is spent so far.
 	RetryAfter float64 `json:"retry_after,omitempty" jsonschema:"seconds after which they may fit"`
-	Session    budget  `json:"session"`
+	Session    *budget `json:"session,omitempty"`
 }
 
 // plan prices calls. It takes no units.
@@ -192,7 +192,7 @@ func (s *session) plan(ctx context.Context, in wantedPlan) (planned, error) {
 		p.RetryAfter = max(p.RetryAfter, refused.RetryAfter)
 	}
 	p.Session = s.budget()
-	if cost > p.Session.Left {
+	if p.Session != nil && cost > p.Session.Left {
 		short = append(short, fmt.Sprintf("the calls cost %d units, and the budget of this session has %d left", cost, p.Session.Left))
 	}
 	p.Fits, p.Message = len(short) == 0, "all of them fit now"

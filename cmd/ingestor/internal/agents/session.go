@@ -92,10 +92,13 @@ type budget struct {
 	Left   int64 `json:"left"`
 }
 
-func (s *session) budget() budget {
+func (s *session) budget() *budget {
+	if s.o.Budget == 0 {
+		return nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return budget{s.o.Budget, s.spent, max(s.o.Budget-s.spent, 0)}
+	return &budget{s.o.Budget, s.spent, max(s.o.Budget-s.spent, 0)}
 }
 
 // take takes units of the budget, or reports that it has not so many left. Fewer than none
@@ -103,7 +106,7 @@ func (s *session) budget() budget {
 func (s *session) take(units int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if units > 0 && units > s.o.Budget-s.spent {
+	if units > 0 && s.o.Budget > 0 && units > s.o.Budget-s.spent {
 		return false
 	}
 	s.spent += units
@@ -132,7 +135,7 @@ type reservation struct {
 	Charges    map[string]int64 `json:"charges,omitempty" jsonschema:"units by pool"`
 	Code       string           `json:"code,omitempty" jsonschema:"why it is not allowed: budget, refused, blocked, impossible or outage"`
 	RetryAfter float64          `json:"retry_after,omitempty" jsonschema:"seconds after which the same call may be allowed"`
-	Session    budget           `json:"session"`
+	Session    *budget          `json:"session,omitempty"`
 }
 
 // reserve takes the units of a call.
@@ -259,9 +262,9 @@ type wantedSettlement struct {
 
 // settlement is the answer of the tool settle.
 type settlement struct {
-	Back    int64  `json:"back" jsonschema:"units that came back"`
-	Charged int64  `json:"charged" jsonschema:"units that were charged on top"`
-	Session budget `json:"session"`
+	Back    int64   `json:"back" jsonschema:"units that came back"`
+	Charged int64   `json:"charged" jsonschema:"units that were charged on top"`
+	Session *budget `json:"session,omitempty"`
 }
 
 // settle corrects a reservation of this session. Its effect must not depend on whether the

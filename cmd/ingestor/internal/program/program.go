@@ -18,6 +18,7 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -100,7 +101,7 @@ func New(ctx, abort context.Context, l *quota.Ledger, o *Options) (*Program, err
 	if err != nil {
 		return nil, err
 	}
-	grant := access.Grant{Upstreams: o.Upstreams, Accounts: []string{"*"}, Budget: o.Budget}
+	grant := access.Grant{Upstreams: o.Upstreams, Accounts: []string{"*"}, Budget: access.Bound(strconv.FormatInt(o.Budget, 10))}
 	if o.Account != "" { // its spend of today counts, also if the price book does not list the account
 		grant.Accounts = []string{o.Account}
 	}

@@ -100,8 +100,8 @@ func (d *Budgets) Today(ctx context.Context, name string) access.Budget {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.enter(d.clock.Now().UTC())
-	if g := d.tokens[name]; g != nil && g.Budget > 0 {
-		return d.budget(name, g.Budget).own
+	if g := d.tokens[name]; g != nil && g.Budget.Units() > 0 {
+		return d.budget(name, g.Budget.Units()).own
 	}
 	return nil
 }
@@ -117,7 +117,7 @@ func (d *Budgets) await(ctx context.Context) {
 // begin bounds the labels of a call, and returns the budget that it spends from, or nil if
 // the token has none.
 func (d *Budgets) begin(c *call) *meter.Budget {
-	if ctx := c.request.Context(); c.token.Grant().Budget > 0 {
+	if ctx := c.request.Context(); c.token.Grant().Budget.Units() > 0 {
 		d.await(ctx)
 	} else {
 		d.read(ctx)
@@ -130,7 +130,7 @@ func (d *Budgets) begin(c *call) *meter.Budget {
 	if !d.fits(c.token.Name(), labels) {
 		c.labels.Job, c.labels.Region = "", ""
 	}
-	if b := d.budget(c.token.Name(), c.token.Grant().Budget); b != nil {
+	if b := d.budget(c.token.Name(), c.token.Grant().Budget.Units()); b != nil {
 		return b.own
 	}
 	return nil
@@ -218,7 +218,7 @@ func (d *Budgets) Flush(ctx context.Context) error {
 
 func (d *Budgets) bounded() bool {
 	for _, t := range d.tokens {
-		if t.Budget > 0 {
+		if t.Budget.Units() > 0 {
 			return true
 		}
 	}
@@ -253,7 +253,7 @@ func (d *Budgets) refresh(ctx context.Context, now time.Time) {
 		}
 	}
 	for name, t := range d.tokens {
-		b := d.budget(name, t.Budget)
+		b := d.budget(name, t.Budget.Units())
 		if b == nil {
 			continue
 		}

@@ -22,7 +22,7 @@ import (
 // other proxies. Other tokens have a part of the sets.
 func TestLabelsDoNotHideSpend(t *testing.T) {
 	clock := quota.NewSimClock(time.Date(2026, 11, 22, 22, 0, 0, 0, time.UTC))
-	grants := []Grant{{Upstreams: []string{"org"}, Budget: 1_000_000}, {Upstreams: []string{"org"}}}
+	grants := []Grant{{Upstreams: []string{"org"}, Budget: "1000000"}, {Upstreams: []string{"org"}}}
 	r, _ := elsewhere(t, rigOptions{grants: grants, clock: clock})
 	sent := 0
 	send := func(h *Handler) {
@@ -101,7 +101,7 @@ func TestSlowLedgerHoldsUpBudgetsOnly(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	ledger, open := slowLedger(t, r)
 	var err error
-	grants := []Grant{{Upstreams: []string{"api"}, Budget: 5}, {Upstreams: []string{"api"}}}
+	grants := []Grant{{Upstreams: []string{"api"}, Budget: "5"}, {Upstreams: []string{"api"}}}
 	if r.handler, err = New(ledger, tokensOf(t, grants...), &Options{Log: r.handler.set.Log, Keys: keysOfAPI}); err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestFlushWaitsForBudgets(t *testing.T) {
 // no longer what they reserved. It forgets nothing that could not be read.
 func TestBudgetsFollowTheLedger(t *testing.T) {
 	clock := quota.NewSimClock(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
-	grants := []Grant{{Upstreams: []string{"api"}, Budget: 100}}
+	grants := []Grant{{Upstreams: []string{"api"}, Budget: "100"}}
 	r := newRig(t, rigOptions{grants: grants, clock: clock})
 	store := &unreadable{Store: memstore.New(&memstore.Options{Clock: clock})}
 	ledger, err := quota.New(r.ledger.Book(), store, &quota.Options{Clock: clock})
@@ -212,7 +212,7 @@ func TestBudgetsFollowTheLedger(t *testing.T) {
 	}
 	store.broken.Store(false)
 	spent(5)
-	grants[0].Budget = 200 // while the process runs
+	grants[0].Budget = "200" // while the process runs
 	h.Update(tokensOf(t, grants...))
 	spent(5)
 	if got := r.call("GET", "/api/v1/items"); got.StatusCode != http.StatusOK {
@@ -225,7 +225,7 @@ func TestBudgetsFollowTheLedger(t *testing.T) {
 // budgets of a day. The day begins at midnight, before the ledger is asked again.
 func TestBudgetsOutsideTheProxy(t *testing.T) {
 	clock := quota.NewSimClock(time.Date(2026, 11, 22, 23, 59, 58, 0, time.UTC))
-	grants := []Grant{{Upstreams: []string{"api"}, Budget: 5}, {Upstreams: []string{"api"}}}
+	grants := []Grant{{Upstreams: []string{"api"}, Budget: "5"}, {Upstreams: []string{"api"}}}
 	r := newRig(t, rigOptions{grants: grants, clock: clock})
 	budgets := r.handler.set.Budgets
 	if b := budgets.Today(t.Context(), "etl2"); b != nil {
@@ -250,7 +250,7 @@ func TestBudgetsOutsideTheProxy(t *testing.T) {
 
 // TestBudgetsCountUnlistedAccounts once, also if the price book lists only some of what a token names.
 func TestBudgetsCountUnlistedAccounts(t *testing.T) {
-	grants := []Grant{{Upstreams: []string{"api", "shop"}, Accounts: []string{"default", "mine"}, Budget: 100}}
+	grants := []Grant{{Upstreams: []string{"api", "shop"}, Accounts: []string{"default", "mine"}, Budget: "100"}}
 	r := newRig(t, rigOptions{grants: grants, clock: quota.NewSimClock(time.Date(2026, 11, 22, 22, 0, 0, 0, time.UTC))})
 	for _, call := range []quota.Call{{Upstream: "api", Method: "get"}, {Upstream: "shop", Method: "list", Account: "mine"}} {
 		call.Job = "etl/elsewhere"

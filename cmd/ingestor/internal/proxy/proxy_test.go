@@ -478,7 +478,7 @@ func until(t *testing.T, what string, holds func() bool) {
 func TestBudget(t *testing.T) {
 	clock := quota.NewSimClock(time.Date(2026, 11, 22, 22, 0, 0, 0, time.UTC))
 	both := []string{"api"}
-	grants := []Grant{{Upstreams: both, Budget: 5}, {Upstreams: both}}
+	grants := []Grant{{Upstreams: both, Budget: "5"}, {Upstreams: both}}
 	r := newRig(t, rigOptions{grants: grants, clock: clock})
 	for range 2 {
 		if got := r.call("GET", "/api/v1/items"); got.StatusCode != 200 {
@@ -490,7 +490,7 @@ func TestBudget(t *testing.T) {
 		t.Errorf("over its budget: %s %q", over.Status, over.Header)
 	}
 	larger := grants[0]
-	larger.Budget = 7 // what was spent counts
+	larger.Budget = "7" // what was spent counts
 	r.handler.Update(tokensOf(t, larger, grants[1]))
 	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
 		if got := r.call("GET", "/api/v1/items"); got.StatusCode != want {

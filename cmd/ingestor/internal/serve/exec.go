@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/access"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/agents"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/program"
@@ -18,6 +19,7 @@ import (
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/internal/pattern"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/lease"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
@@ -25,8 +27,25 @@ import (
 // execJob has the names of jobs in the configuration, and those with a hyphen.
 var execJob = pattern.Of(`^[a-z0-9][a-z0-9_-]{0,62}$`)
 
+// bounded checks the flags of the calls of a job, and returns the units that they may spend, 0 for no bound. A bound in
+// money becomes a budget of the price book.
+func bounded(s *settings.Settings, bound access.Bound, job string, upstreams *[]string, account, class string) (units int64, err error) {
+	units, _, err = bound.Read()
+	if err == nil {
+		if err := s.KnownFlags(upstreams, account, class); err != nil {
+			return 0, err
+		}
+		_, err = s.BoundMoney(map[string]*access.Grant{job: {Upstreams: *upstreams, Budget: bound}})
+	}
+	if err != nil {
+		return 0, console.Usage("--budget: %w", err)
+	}
+	return units, nil
+}
+
 func ExecCommand(a *session.Session) *cobra.Command {
 	var o program.Options
+	var budget access.Bound
 	var onRefusal string
 	var deadline time.Duration
 	var untilDone bool
@@ -44,15 +63,16 @@ func ExecCommand(a *session.Session) *cobra.Command {
 				return console.Usage("--job is %q; a name has up to 63 lower-case letters, digits, - and _", o.Job)
 			case onRefusal != "finish" && onRefusal != "stop":
 				return console.Usage("--on-refusal is %q; write finish or stop", onRefusal)
-			case o.Budget < 0 || o.Wait < 0 || deadline < 0 || o.Grace < 0:
-				return console.Usage("--budget, --wait, --deadline and --grace are 0 or more")
+			case o.Wait < 0 || deadline < 0 || o.Grace < 0:
+				return console.Usage("--wait, --deadline and --grace are 0 or more")
 			}
 			if o.State != "" {
 				if o.State, err = filepath.Abs(o.State); err != nil {
 					return console.Usage("--state: %w", err)
 				}
 			}
-			return s.KnownFlags(&o.Upstreams, o.Account, o.Class)
+			o.Budget, err = bounded(s, budget, o.Job, &o.Upstreams, o.Account, o.Class)
+			return err
 		}
 		return a.WithMeter(cmd, console.ExitDeferred, check, func(ctx context.Context, s *settings.Settings, l *quota.Ledger, done *console.Closers) (err error) {
 			o.Args, o.Stop, o.Stdin, o.Stdout, o.Stderr = args, onRefusal == "stop", a.Stdin, a.Stdout, a.Stderr
@@ -88,6 +108,8 @@ func ExecCommand(a *session.Session) *cobra.Command {
 				what := "the quota"
 				if errors.As(err, new(*meter.BudgetError)) {
 					what = "the budget of the job"
+				} else if no, is := errors.AsType[*quota.RefusedError](err); is && no.Pool.Upstream == book.Budgets {
+					what = "its budget in money"
 				}
 				fmt.Fprintf(a.Stderr, "job %s: %s is used up; it can resume at %s\n", o.Job, what, refused.RetryAt.UTC().Format(time.RFC3339))
 				if !untilDone || ctx.Err() != nil {
@@ -103,7 +125,7 @@ func ExecCommand(a *session.Session) *cobra.Command {
 	cmd.Flags().StringSliceVar(&o.Upstreams, "upstream", nil, "only this `upstream`; repeat the flag for more (default all of the price book)")
 	cmd.Flags().StringVar(&o.Class, "class", "", "`class` of the calls")
 	cmd.Flags().StringVar(&o.Account, "account", "", "`account` that is charged (default the one called default)")
-	cmd.Flags().Int64Var(&o.Budget, "budget", 0, "`number` of units that the job may spend on a day in UTC (default no bound)")
+	cmd.Flags().StringVar((*string)(&budget), "budget", "", "`bound` of a day in UTC: units, or \"5 USD\" (default none)")
 	cmd.Flags().DurationVar(&o.Wait, "wait", 0, "longest `duration` that a call waits for units (default 0s)")
 	cmd.Flags().DurationVar(&deadline, "deadline", 0, "stop the program after this `duration` (default never)")
 	cmd.Flags().DurationVar(&o.Grace, "grace", 10*time.Second, "`duration` from SIGTERM to SIGKILL")
@@ -154,17 +176,19 @@ func rest(ctx, held context.Context, d time.Duration) error {
 
 func MCPCommand(a *session.Session) *cobra.Command {
 	var o agents.Options
-	cmd := console.Command("mcp --budget NUMBER", console.NoArgs, func(cmd *cobra.Command, _ []string) error {
-		check := func(s *settings.Settings) error {
+	var budget access.Bound
+	cmd := console.Command("mcp --budget BOUND", console.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		check := func(s *settings.Settings) (err error) {
 			switch {
-			case o.Budget < 1:
-				return console.Usage("--budget is missing: how many units may the session spend?\nFor example: ingestor mcp --budget 500")
+			case budget == "" || budget == "0":
+				return console.Usage("--budget is missing: how much may the session spend?\nFor example: ingestor mcp --budget 500")
 			case !settings.CallerName().MatchString(o.Job):
 				return console.Usage("--job: %w", settings.ErrCallerName)
 			case o.Wait < 0:
 				return console.Usage("--wait is 0 or more")
 			}
-			return s.KnownFlags(&o.Upstreams, o.Account, o.Class)
+			o.Budget, err = bounded(s, budget, o.Job, &o.Upstreams, o.Account, o.Class)
+			return err
 		}
 		return a.WithMeter(cmd, console.ExitDone, check, func(ctx context.Context, _ *settings.Settings, l *quota.Ledger, _ *console.Closers) error {
 			o.Version, o.Log, o.Trace = session.Build().Version, a.Log, a.Traces.Reserve
@@ -175,7 +199,7 @@ func MCPCommand(a *session.Session) *cobra.Command {
 			return err
 		})
 	})
-	cmd.Flags().Int64Var(&o.Budget, "budget", 0, "`number` of units that the session may spend, of all pools together")
+	cmd.Flags().StringVar((*string)(&budget), "budget", "", "`bound`: units of the session, or \"5 USD\" a day in UTC of its job")
 	cmd.Flags().StringVar(&o.Job, "job", "agent", "`name` of the job of its calls, in the spend")
 	cmd.Flags().StringVar(&o.Class, "class", "", "`class` of its calls")
 	cmd.Flags().StringVar(&o.Account, "account", "", "`account` that is charged (default the one called default)")

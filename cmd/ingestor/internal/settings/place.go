@@ -102,9 +102,6 @@ func (s *Settings) take(n *strictyaml.Node, key string, field reflect.StructFiel
 	return s.fault(n.At, wanted(field.Type))
 }
 
-var errDollars = errors.New("this counts units: write a whole number here. To bound dollars, add a budget to the price book, for each token and job: " +
-	"budgets: {callers: {quota: 5 USD, windows: [{per: day}], of: [UPSTREAM], by: {call: caller, default: none}}}")
-
 // scan returns the value of a scalar. A text stays as it is written, also 007 and true.
 func scan(n *strictyaml.Node, t reflect.Type) (any, error) {
 	duration := t == reflect.TypeFor[time.Duration]()
@@ -117,8 +114,6 @@ func scan(n *strictyaml.Node, t reflect.Type) (any, error) {
 		if whole, err := strconv.ParseInt(n.Text, 0, 64); err == nil { // YAML has 0x10, too
 			return whole, nil
 		}
-	case t.Kind() == reflect.Int64 && !duration && strings.HasSuffix(strings.ToUpper(n.Text), "USD"):
-		return nil, errDollars
 	}
 	return nil, errors.New(wanted(t))
 }

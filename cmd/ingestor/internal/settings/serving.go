@@ -186,10 +186,11 @@ func (s *Settings) checkProxy() (faults faults) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Tokens)) {
-		switch c := s.Tokens[name].Calls; {
-		case c.Budget < 0:
-			faults.add("tokens."+name+".calls.budget", "it must be 0 or more")
-		case !c.Given() && (len(c.Methods)+len(c.Classes)+len(c.Accounts) > 0 || c.Budget > 0):
+		c := s.Tokens[name].Calls
+		if _, _, err := c.Budget.Read(); err != nil {
+			faults.add("tokens."+name+".calls.budget", "%w", err)
+		}
+		if !c.Given() && (len(c.Methods)+len(c.Classes)+len(c.Accounts) > 0 || c.Budget != "") {
 			faults.add("tokens."+name+".calls", "name the upstreams that it may call: upstreams: [%s]", Metered)
 		}
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/spf13/viper"
 
 	"github.com/headroom-quota/headroom"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/access"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/console"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/notify"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/proxy"
@@ -33,6 +34,7 @@ import (
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/internal/strictyaml"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book/keys"
 	"github.com/headroom-quota/headroom/quota/meter"
 	"github.com/headroom-quota/headroom/quota/open"
 )
@@ -70,14 +72,15 @@ type Settings struct {
 	Reconciling   `yaml:",inline" group:"counts"`
 	ingest.Config `yaml:",inline"`
 
-	File  string           `yaml:"-"` // that was read; empty: none
-	Text  []byte           `yaml:"-"` // of the file
-	tree  *strictyaml.Node // of the text; nil: there is no file
-	Flags *pflag.FlagSet   `yaml:"-"` // of the command
-	Book  *quota.Book      `yaml:"-"` // the price book
-	State string           `yaml:"-"` // the folder for what is kept between runs
-	Fresh bool             `yaml:"-"` // the ledger is trusted as it is found
-	Key   meter.KeySource  `yaml:"-"` // replaces the environment and key_file; nil: they hold
+	File    string           `yaml:"-"` // that was read; empty: none
+	Text    []byte           `yaml:"-"` // of the file
+	tree    *strictyaml.Node // of the text; nil: there is no file
+	Flags   *pflag.FlagSet   `yaml:"-"` // of the command
+	Book    *quota.Book      `yaml:"-"` // the price book
+	callers bool             // the price book has the budget of callers
+	State   string           `yaml:"-"` // the folder for what is kept between runs
+	Fresh   bool             `yaml:"-"` // the ledger is trusted as it is found
+	Key     meter.KeySource  `yaml:"-"` // replaces the environment and key_file; nil: they hold
 }
 
 // account is a further account of the price book.
@@ -239,11 +242,56 @@ func (s *Settings) Check() error {
 		}
 		return console.Config(err)
 	}
+	if caller, err := s.BoundMoney(s.Grants()); err != nil {
+		return s.placed(faults{{Path: "tokens." + caller + ".calls.budget", Err: err}})
+	}
 	s.learnLimits()
 	if s.Book.Upstreams[Metered] == nil { // this price book has no prices for the jobs that nobody wrote
 		maps.DeleteFunc(s.Jobs, func(name string, _ ingest.Job) bool { return !s.Says("jobs", name) })
 	}
 	return s.placed(s.checkAccounts())
+}
+
+// callersBudget is the budget of the callers that may spend so much money on a day.
+const callersBudget = "callers"
+
+// BoundMoney adds a budget to the price book for the callers, tokens or a job, whose bound is an amount. Its error is
+// that of the caller.
+func (s *Settings) BoundMoney(grants map[string]*access.Grant) (caller string, err error) {
+	inMoney := func(caller string) bool { // checkProxy has refused a wrong one
+		_, millionths, err := grants[caller].Budget.Read()
+		return millionths > 0 && err == nil
+	}
+	callers := slices.DeleteFunc(slices.Sorted(maps.Keys(grants)), func(caller string) bool { return !inMoney(caller) })
+	if len(callers) == 0 {
+		return "", nil
+	}
+	d := s.Book.Keys().Budgets[callersBudget]
+	switch {
+	case d == nil:
+		d = &keys.Budget{Quota: "none", Windows: []keys.Window{{Per: "day"}}, By: []keys.Source{{Call: "caller"}}, Keys: map[string]string{}}
+	case !s.callers:
+		return callers[0], fmt.Errorf("the price book has a budget %s of its own; write the amount there, in its keys: {%s: %s}", callersBudget, callers[0], grants[callers[0]].Budget)
+	}
+	for _, caller := range callers {
+		g, of := grants[caller], len(d.Of)
+		for _, name := range g.Upstreams {
+			if u := s.Book.Upstreams[name]; u != nil && u.Bills() {
+				d.Of = append(d.Of, name)
+			}
+		}
+		if len(d.Of) == of {
+			return caller, fmt.Errorf("%s needs prices in money, and the price book has none for %s\nFor models, extend one with prices, as in extends: builtin/openai-prices\n"+
+				"To list the built-in ones: ingestor costs list", g.Budget, strings.Join(g.Upstreams, ", "))
+		}
+		d.Keys[caller] = string(g.Budget)
+	}
+	slices.Sort(d.Of)
+	d.Of, s.callers = slices.Compact(d.Of), true
+	if s.Book, err = s.Book.With(callersBudget, d); err == nil {
+		s.learnLimits()
+	}
+	return "", err
 }
 
 // faults are what is wrong with settings, each with the path of its setting.

@@ -53,7 +53,7 @@ func staleUpstreams(a *session.Session, f *findings, s *settings.Settings) {
 			}
 		}
 		if len(lack) > 0 {
-			f.warn("price book", "budget %s pays for %s, and these methods have no bill, so their calls are refused: %s\nIf one is free, add to it: bill: 0 USD", u.Budgets[0].Name, u.Name, strings.Join(lack, ", "))
+			f.warn("price book", "budget %s pays for %s, and these methods have no bill, so their calls are refused: %s\nIf one is free, add to it: bill: 0 USD\nElse add the most that a call of it costs, as in bill: 5 USD", u.Budgets[0].Name, u.Name, strings.Join(lack, ", "))
 		}
 		if age := now.Sub(u.Verified); !u.Verified.IsZero() && age > staleAfter {
 			remedy := ""

@@ -145,6 +145,8 @@ func SettingsSchema() ([]byte, error) {
 			switch t {
 			case reflect.TypeFor[time.Duration]():
 				return &jsonschema.Schema{Type: "string", Pattern: `^([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+$`, Examples: []any{"90s", "6h"}}
+			case reflect.TypeFor[access.Bound]():
+				return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "integer", Minimum: "0"}, {Type: "string", Pattern: `^([0-9]+|[0-9]+(\.[0-9]{1,6})? USD)$`, Examples: []any{"5 USD"}}}}
 			case reflect.TypeFor[ingest.Kind]():
 				kind := &jsonschema.Schema{Type: "string"}
 				for _, k := range ingest.Kinds() {

@@ -21,7 +21,7 @@ func TestTheSchemaHasWordsAndRanges(t *testing.T) {
 		`"log_format": { "type": "string", "enum": [ "auto", "text", "json" ],`,
 		`"misfire": { "type": "string", "enum": [ "skip", "once" ],`,
 		`"rights": { "items": { "type": "string", "enum": [ "reserve", "read", "limits", "operate" ] }, "type": "array",`,
-		`"budget": { "type": "integer", "description": "The units that it may spend on a day in UTC, of all pools together; 0 is no bound." }`,
+		`"budget": { "anyOf": [ { "type": "integer", "minimum": 0 }, { "type": "string", "pattern": "^([0-9]+|[0-9]+(\\.[0-9]{1,6})? USD)$", "examples": [ "5 USD" ] } ], "description": "What it may spend on a day in UTC:`,
 	} {
 		if !strings.Contains(schema, want) {
 			t.Errorf("the schema lacks %s:\n%s", want, text)

@@ -55,7 +55,7 @@ families:
 `
 
 // carols is what carol may call.
-var carols = access.Grant{Upstreams: []string{"other"}, Methods: []string{"get"}, Classes: []string{"bulk"}, Budget: 10}
+var carols = access.Grant{Upstreams: []string{"other"}, Methods: []string{"get"}, Classes: []string{"bulk"}, Budget: "10"}
 
 // teller is a program with a token. The nameless one has no name.
 type teller struct{ name, text string }

@@ -107,7 +107,7 @@ func (s *Server) mayCall(t *access.Token, call *quota.Call) error {
 }
 
 func (s *Server) budget(ctx context.Context, t *access.Token) access.Budget {
-	if g := t.Grant(); s.o.Budgets == nil || g == nil || g.Budget <= 0 {
+	if g := t.Grant(); s.o.Budgets == nil || g == nil || g.Budget.Units() == 0 {
 		return nil
 	}
 	return s.o.Budgets.Today(ctx, t.Name())
