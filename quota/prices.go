@@ -61,7 +61,9 @@ func (p *prices) note(u *book.Upstream) {
 		}
 		p.facts[[2]string{u.Name, pool.Name}] = f
 	}
-	of := func(pool string) *facts { return p.facts[[2]string{u.Name, pool}] }
+	of := func(pool string) *facts { // of one that a book made in Go lacks, nobody asks
+		return cmp.Or(p.facts[[2]string{u.Name, pool}], new(facts))
+	}
 	for _, from := range u.Feedback {
 		for _, pool := range from.Pool.Pools(u) {
 			f := of(pool)
