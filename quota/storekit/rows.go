@@ -51,9 +51,10 @@ func SpendRange(now window.Instant, q quota.SpendQuery) (from, to string) {
 }
 
 // Fold collects the sums of a query. It merges sets of labels above [MaxSpendLabels] into
-// one. The zero value is ready for use.
+// one, also while it collects them: a database may have any number. The zero value is ready for use.
 type Fold struct {
 	all   []quota.Spent
+	most  int              // at how many they are summed
 	sets  map[poolTime]int // number of sets so far
 	zones map[string]*time.Location
 }
@@ -78,6 +79,10 @@ func (f *Fold) Add(q quota.SpendQuery, s quota.Spent, zone string) (err error) {
 		key := poolTime{s.Pool.Name, s.Day, s.Hour}
 		if f.sets[key]++; f.sets[key] > MaxSpendLabels {
 			s.Labels = quota.OtherLabels
+		}
+		if len(f.all) >= max(f.most, MaxSpendLabels) {
+			f.all = Sum(f.all)
+			f.most = 2 * len(f.all)
 		}
 		f.all = append(f.all, s)
 	}
