@@ -106,18 +106,18 @@ func slidingPast(ctx context.Context, l *quota.Ledger, clock *quota.SimClock, u 
 	if used <= 0 {
 		return all, nil
 	}
-	rest, err := hourly(ctx, l, u.Pool, now.Add(-per), used)
+	rest, err := hourly(ctx, l, u.Pool, now.Add(-per), now, used)
 	return append(all, rest...), err
 }
 
-// hourly returns when units of a pool were spent, by its spend in the hours since a time. Units
-// that no hour has count from that time on.
-func hourly(ctx context.Context, l *quota.Ledger, pool quota.Pool, since time.Time, units int64) (all []Spent, err error) {
+// hourly returns when units of a pool were spent at the latest, by its spend in the hours since a time. Units
+// that no hour has are the oldest.
+func hourly(ctx context.Context, l *quota.Ledger, pool quota.Pool, since, now time.Time, units int64) (all []Spent, err error) {
 	spent, err := l.View().Spend(ctx, quota.SpendQuery{Upstream: pool.Upstream, Account: pool.Account, Since: since}, quota.ByHour, quota.ByAccount)
 	spent = append(spent, quota.Spent{Pool: pool, Hour: since, Units: units})
 	for _, s := range spent { // the newest first
 		if part := min(s.Units, units); s.Pool == pool && part > 0 {
-			all = append(all, Spent{pool, later(s.Hour, since).Add(time.Microsecond), part})
+			all = append(all, Spent{pool, earlier(s.Hour.Add(time.Hour-time.Microsecond), now), part})
 			units -= part
 		}
 	}

@@ -64,17 +64,17 @@ upstreams: {youtube: {pools: {units: {quota: 100, windows: [`+tt.windows+`]}}, m
 			if !clock.Now().Equal(noon) {
 				t.Errorf("the clock stands at %s afterwards", clock.Now())
 			}
-			got, sum, today := spent{}, int64(0), int64(0)
+			got, sum, late := spent{}, int64(0), int64(0)
 			for _, s := range past.Spent {
-				if noon.Sub(s.At) <= 12*time.Hour {
-					today += s.Units
+				if noon.Sub(s.At) <= time.Minute { // at the end of their hour, or they come back too early
+					late += s.Units
 				}
 				got[noon.Sub(s.At).Round(2*time.Minute)] += s.Units
 				sum += s.Units
 			}
 			if tt.blind {
-				if sum != 29 || today != 24 {
-					t.Errorf("%d units are found, %d of them today; want 29 and 24: %v", sum, today, got)
+				if sum != 29 || late != 24 {
+					t.Errorf("%d units are found, %d of them at the end of their hour; want 29 and 24: %v", sum, late, got)
 				}
 				return
 			}
