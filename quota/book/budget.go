@@ -171,6 +171,9 @@ func (u *Upstream) Bills() bool {
 
 // With returns the book with another budget.
 func (b *Book) With(name string, budget *keys.Budget) (*Book, error) {
+	if b == nil || b.Revision == 0 {
+		return nil, BadInput("add a budget: the price book is missing; it is made by book.Parse")
+	}
 	d := b.Keys()
 	if d.Budgets == nil {
 		d.Budgets = map[string]*keys.Budget{}
