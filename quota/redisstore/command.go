@@ -34,7 +34,8 @@ func (s *Store) do(ctx context.Context, cmd redis.Cmder) error {
 func value[T any](ctx context.Context, s *Store, cmd interface {
 	redis.Cmder
 	Result() (T, error)
-}) (v T, err error) {
+},
+) (v T, err error) {
 	if err := s.do(ctx, cmd); errors.Is(err, redis.Nil) {
 		return v, nil
 	} else if err != nil {

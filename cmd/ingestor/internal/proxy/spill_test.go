@@ -34,7 +34,7 @@ func newPair(t *testing.T, grant Grant) *pair {
 			if text := fmt.Sprint(req.Header); strings.Contains(text, theToken) {
 				t.Errorf("%s got the token: %s", name, text)
 			}
-			switch conn, rw, err := (net.Conn)(nil), (*bufio.ReadWriter)(nil), error(nil); {
+			switch conn, rw, err := net.Conn(nil), (*bufio.ReadWriter)(nil), error(nil); {
 			case req.Header.Get("Upgrade") != "":
 				if conn, rw, err = http.NewResponseController(w).Hijack(); err != nil {
 					t.Error(err)
