@@ -172,7 +172,8 @@ func spendMoney(path string, begin func() bool, out io.Writer) error {
 }
 
 // callProviders makes calls, and tells of each one that was sent, and whether its answer was read to the end. Without a
-// number, it goes on until not even the smallest call is granted any more, and hangs up in some answers.
+// number, it goes on until not even the smallest call is granted any more, and hangs up in some answers. It tells of
+// outages, too: the ledger may have charged what it could not say in time.
 func callProviders(transport http.RoundTripper, costs *quota.Book, name string, calls int, tell func(id string, heard bool)) error {
 	most, tries, outages := 400, 0, 0
 	for n := 0; calls == 0 || n < calls; n++ {
@@ -205,6 +206,7 @@ func callProviders(transport http.RoundTripper, costs *quota.Book, name string, 
 		case errors.Is(err, quota.ErrOutage) && outages < 100: // the server of a busy machine did not answer in time
 			cancel()
 			outages++
+			tell(fmt.Sprint("outage-", outages, "-", id), false)
 			n--
 			time.Sleep(100 * time.Millisecond)
 			continue
@@ -308,6 +310,13 @@ func TestOneBudgetOfManyProcesses(t *testing.T) {
 				// have reserved a call that it did not send, and not have settled one that it told of: for each of its callers.
 				least := sum["heard"] + sum["most cut"] + sum["of the killed"]
 				most := sum["heard"] + sum["most cut"] + sum["most of the killed"]
+				outages := int64(0)
+				for id := range told {
+					if strings.HasPrefix(id, "outage-") {
+						outages++
+					}
+				}
+				most += outages * dearest
 				if wild {
 					most += 2 * 3 * 3 * dearest
 				}
@@ -316,7 +325,7 @@ func TestOneBudgetOfManyProcesses(t *testing.T) {
 					t.Error("the bill passes the ledger, or the ledger the budget or the rate of its step")
 				case used < least || used > most:
 					t.Errorf("the ledger has %d, and should have %d to %d", used, least, most)
-				case !wild && (sum["billed"] != used || sum["calls"] != 8*3*15):
+				case !wild && (sum["billed"] != used && outages == 0 || sum["calls"] != 8*3*15):
 					t.Error("the ledger does not have what was billed")
 				case wild && used*100 < bound*97:
 					t.Error("less than 0.97 of the budget is used")

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/headroom-quota/headroom/internal/testing/childtest"
 	"github.com/headroom-quota/headroom/internal/testing/redistest"
@@ -25,7 +26,7 @@ import (
 )
 
 // Processes that spill use both upstreams to their limits, and neither gets a call too many, or the other's key. One
-// that is killed may have reserved what it did not send.
+// that is killed, or that did not hear of a reservation in time, may have reserved what it did not send.
 func TestProcessesSpill(t *testing.T) {
 	for _, name := range []string{"sqlite", "redis", "postgres", "sqlite and kill -9", "redis and kill -9", "postgres and kill -9"} {
 		t.Run(name, func(t *testing.T) {
@@ -82,21 +83,22 @@ func TestProcessesSpill(t *testing.T) {
 				children[0].Kill()
 				children = children[1:]
 			}
-			sent := [2]int64{}
+			sent, lost := [2]int64{}, int64(0) // lost is how many reservations may have had no call
+			if killed {
+				lost = 3 // of its goroutines
+			}
 			for _, c := range children {
-				var west, east int64
-				if _, err := fmt.Sscan(strings.Join(c.Rest(), "\n"), &west, &east); err != nil {
+				var west, east, outages int64
+				if _, err := fmt.Sscan(strings.Join(c.Rest(), "\n"), &west, &east, &outages); err != nil {
 					t.Fatal(err)
 				}
-				sent[0], sent[1] = sent[0]+west, sent[1]+east
+				sent[0], sent[1], lost = sent[0]+west, sent[1]+east, lost+outages
 			}
 			t.Logf("the upstreams got %d and %d calls", got[0].Load(), got[1].Load())
 			for i := range limits {
-				if n := got[i].Load(); killed && n <= limits[i] && n >= limits[i]-3 && sent[i] <= n && wrong[i].Load() == 0 {
-					continue // three goroutines were killed
-				}
-				if got[i].Load() != limits[i] || sent[i] != limits[i] || wrong[i].Load() != 0 {
-					t.Errorf("upstream %d got %d calls, %d with a wrong key, and the processes say %d: want %d", i, got[i].Load(), wrong[i].Load(), sent[i], limits[i])
+				n := got[i].Load()
+				if n > limits[i] || n < limits[i]-lost || sent[i] > n || sent[i] < n && !killed || wrong[i].Load() != 0 {
+					t.Errorf("upstream %d got %d calls, %d with a wrong key, and the processes say %d: want %d, of which %d may be lost", i, n, wrong[i].Load(), sent[i], limits[i], lost)
 				}
 			}
 			costs, err := book.Parse("costs.yaml", []byte(text), nil)
@@ -113,8 +115,8 @@ func TestProcessesSpill(t *testing.T) {
 			if err == nil {
 				used = all[0].Windows[0].Used / book.Millionths
 			}
-			if sum := got[0].Load() + got[1].Load(); used != 150 && !killed || used < sum || used > sum+2*3 {
-				t.Errorf("%v, %v: want a bill for each of %d calls, once", all, err, sum)
+			if sum := got[0].Load() + got[1].Load(); used < sum || used > sum+2*lost {
+				t.Errorf("%v, %v: want a bill for each of %d calls, once, and at most %d more", all, err, sum, 2*lost)
 			}
 		})
 	}
@@ -138,7 +140,7 @@ func spill(path string, begin func() bool, out io.Writer) error {
 	if !begin() {
 		return nil
 	}
-	var west, east atomic.Int64
+	var west, east, outages atomic.Int64
 	var callers sync.WaitGroup
 	failed := make(chan error, 3)
 	for range 3 {
@@ -148,6 +150,10 @@ func spill(path string, begin func() bool, out io.Writer) error {
 				if errors.Is(err, quota.ErrRefused) {
 					failed <- nil
 					return
+				}
+				if errors.Is(err, quota.ErrOutage) && outages.Add(1) < 100 { // the server of a busy machine did not answer in time
+					time.Sleep(100 * time.Millisecond)
+					continue
 				}
 				if err != nil {
 					failed <- err
@@ -163,7 +169,7 @@ func spill(path string, begin func() bool, out io.Writer) error {
 		})
 	}
 	callers.Wait()
-	fmt.Fprintln(out, west.Load(), east.Load())
+	fmt.Fprintln(out, west.Load(), east.Load(), outages.Load())
 	return errors.Join(<-failed, <-failed, <-failed, transport.Flush(context.Background()), opened.Close())
 }
 
