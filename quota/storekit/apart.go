@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/headroom-quota/headroom/quota"
 )
@@ -86,11 +87,20 @@ func (a Apart) Reserve(ctx context.Context, r quota.Request, reserve func(contex
 	apart := Within(context.Background(), ctx)
 	r.Charges = Own(ctx, r.Charges)
 	return Run(ctx, a, func() (quota.Verdict, error) { return reserve(apart, r) }, func(v quota.Verdict) {
-		if r.Fresh && v.Allowed && v.Token().ID != "" {
-			_, _ = settle(apart, v.Token(), nil) // without an answer it counts as spent
+		if !r.Fresh || !v.Allowed || v.Token().ID == "" {
+			return
+		}
+		for _, pause := range releasing { // without an answer it counts as spent
+			time.Sleep(pause)
+			if _, err := settle(apart, v.Token(), nil); err == nil {
+				return
+			}
 		}
 	})
 }
+
+// releasing is how long each attempt waits to release what nobody took.
+var releasing = []time.Duration{0, 100 * time.Millisecond, time.Second}
 
 // Own returns a copy of what belongs to a caller that may leave, and then use it again.
 func Own[T any](ctx context.Context, all []T) []T {
