@@ -96,10 +96,13 @@ func (e *Event) attrs() (a attrs) {
 	add(&a, "class", e.Call.Class)
 	add(&a, "id", e.Verdict.ID)
 	add(&a, "id", e.Token.ID)
-	add(&a, "units", e.Verdict.Units)
-	add(&a, "units", e.Units)
+	for _, units := range []int64{e.Verdict.Units, e.Units} {
+		if units != 0 {
+			a = append(a, e.Pool.Logged("units", units))
+		}
+	}
 	if v := &e.Verdict; v.Window != "" {
-		a = append(a, slog.String("window", v.Window), slog.Int64("used", v.Used), slog.Int64("limit", v.Limit))
+		a = append(a, slog.String("window", v.Window), e.Pool.Logged("used", v.Used), e.Pool.Logged("limit", v.Limit))
 	}
 	add(&a, "back", e.Settlement.Back)
 	add(&a, "left", e.Settlement.Left)

@@ -67,6 +67,16 @@ func TestLogObserver(t *testing.T) {
 }
 
 // An outage is seen in the log: what was refused, and why.
+// The units of a budget are logged as money.
+func TestLogOfABudget(t *testing.T) {
+	var b strings.Builder
+	pool, verdict := quota.Pool{Upstream: "budgets", Account: "default", Name: "team"}, quota.Verdict{Window: "month UTC", Units: 20_000, Used: 19_990_000, Limit: 20_000_000}
+	quota.LogObserver(logTo(&b, slog.LevelInfo)).Observe(t.Context(), quota.Event{Kind: quota.EventRefused, Pool: pool, Verdict: verdict})
+	if want := `pool=budgets/team units="0.02 USD" window="month UTC" used="19.99 USD" limit="20.00 USD"`; !strings.Contains(b.String(), want) {
+		t.Errorf("%s does not have %s", b.String(), want)
+	}
+}
+
 func TestLogOfAnOutage(t *testing.T) {
 	var b strings.Builder
 	l, err := quota.New(mustParse(t, testBook), failing{}, &quota.Options{Observer: quota.LogObserver(logTo(&b, slog.LevelInfo))})

@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"log/slog"
 	"strings"
 
 	"github.com/headroom-quota/headroom/quota/book"
@@ -27,6 +28,14 @@ func (p Pool) String() string {
 
 // IsMoney reports whether the units of the pool are millionths of [book.Money]: it is a budget.
 func (p Pool) IsMoney() bool { return p.Upstream == book.Budgets }
+
+// Logged returns units of the pool for a log: a number, or what a budget has as 12.50 USD.
+func (p Pool) Logged(name string, units int64) slog.Attr {
+	if p.IsMoney() {
+		return slog.String(name, book.FormatMoney(units))
+	}
+	return slog.Int64(name, units)
+}
 
 // ParsePool reads what [Pool.String] wrote.
 func ParsePool(text string) (Pool, error) {

@@ -309,7 +309,7 @@ func (c *call) reserve(wait time.Duration) error {
 	}
 	if t.set.Logger.Enabled(ctx, slog.LevelDebug) {
 		c.log(slog.LevelDebug, "call granted",
-			slog.String("pool", r.Pool.String()), slog.Int64("units", r.Units), slog.Int64("used", r.Used), slog.Int64("limit", r.Limit))
+			slog.String("pool", r.Pool.String()), r.Pool.Logged("units", r.Units), r.Pool.Logged("used", r.Used), r.Pool.Logged("limit", r.Limit))
 	}
 	return nil
 }
@@ -371,7 +371,7 @@ func (t *Transport) logUnsent(ctx context.Context, c *call, err error) {
 		}
 		attrs = append(attrs,
 			slog.String("pool", refused.Pool.String()), slog.String("window", refused.Window),
-			slog.Int64("units", refused.Units), slog.Int64("used", refused.Used), slog.Int64("limit", refused.Limit),
+			refused.Pool.Logged("units", refused.Units), refused.Pool.Logged("used", refused.Used), refused.Pool.Logged("limit", refused.Limit),
 			slog.String("retry_after", refused.RetryAfter.Round(time.Second).String()), slog.Time("retry_at", refused.RetryAt))
 		if refused.BlockedBy != "" {
 			attrs = append(attrs, slog.String("blocked_by", string(refused.BlockedBy)))

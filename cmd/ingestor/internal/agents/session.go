@@ -82,7 +82,11 @@ func (s *session) end() {
 			s.log.Warn("give back the slots of a session", "error", err)
 		}
 	}
-	s.log.Info("the session has ended", "job", s.o.Job, "units", s.spent, "of", s.o.Budget, "not_settled", len(s.open))
+	log := s.log.With("job", s.o.Job, "units", s.spent)
+	if s.o.Budget > 0 {
+		log = log.With("of", s.o.Budget)
+	}
+	log.Info("the session has ended", "not_settled", len(s.open))
 }
 
 // budget is what a session may spend, of all pools together.

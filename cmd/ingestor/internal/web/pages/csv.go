@@ -139,10 +139,27 @@ func (s *state) poolRows() [][]string {
 	rows := [][]string{{"pool", "window", "used", "limit", "left", "quota", "headroom", "next_units", "next_at", "resets_at", "blocked_until"}}
 	for _, p := range view.Pools(s.Pools) {
 		for _, w := range p.Windows {
-			rows = append(rows, cells(p.Pool, w.Window, w.Used, w.Limit, w.Remaining, w.Quota, w.Headroom, w.NextUnits, w.NextAt, w.ResetAt, p.Blocked))
+			of := func(units int64) string { return sum(p.Pool, units) }
+			rows = append(rows, cells(p.Pool, w.Window, of(w.Used), of(w.Limit), of(w.Remaining), of(w.Quota), of(w.Headroom), of(w.NextUnits), w.NextAt, w.ResetAt, p.Blocked))
 		}
 	}
 	return rows
+}
+
+// sum writes units for a program: those of a budget in dollars, such as 12.50.
+func sum(pool string, units int64) string {
+	if dollars, money := strings.CutSuffix(view.Amount(pool, units), " USD"); money {
+		return dollars
+	}
+	return strconv.FormatInt(units, 10)
+}
+
+// unitOf is the heading of what [sum] writes.
+func unitOf(pool string) string {
+	if view.IsMoney(pool) {
+		return "dollars"
+	}
+	return "units"
 }
 
 func regionRows(all []region) [][]string {
@@ -240,7 +257,9 @@ func instant(t time.Time) string {
 }
 
 func (s *state) whoRows(h hours) [][]string {
-	return rowsOf("who kind units percent spent_since", h.legend(), func(l *legend) []any { return []any{l.Name, l.Kind, l.units, l.share, h.since} })
+	return rowsOf("who kind "+unitOf(h.pool)+" percent spent_since", h.legend(), func(l *legend) []any {
+		return []any{l.Name, l.Kind, sum(h.pool, l.units), l.share, h.since}
+	})
 }
 
 // rows returns a row for each bar and group with spend, and one for the refusals of a bar.
@@ -249,11 +268,11 @@ func (h *past) rows() [][]string {
 	if h.span == "24h" {
 		first = "hour"
 	}
-	rows := [][]string{{first, string(h.by), "units", "refused_calls", "stopped_by_block"}}
+	rows := [][]string{{first, string(h.by), unitOf(h.pool), "refused_calls", "stopped_by_block"}}
 	for i, b := range h.bars {
 		for _, g := range h.groups {
 			if g.hours[i] != 0 {
-				rows = append(rows, cells(b.key, g.name, g.hours[i], nil, nil))
+				rows = append(rows, cells(b.key, g.name, sum(h.pool, g.hours[i]), nil, nil))
 			}
 		}
 		if b.refused+b.blocked > 0 {
@@ -276,11 +295,11 @@ func workRows(r *catalog.RunRecord) [][]string {
 	})
 }
 
-// charges returns the units by pool, such as youtube/searches=1 youtube/units=4.
+// charges returns the units by pool, such as budgets/all=0.02 youtube/searches=1 youtube/units=4.
 func charges(w *catalog.WorkRecord) string {
 	var all []string
 	for _, pool := range slices.Sorted(maps.Keys(w.Charges)) {
-		all = append(all, pool+"="+strconv.FormatInt(w.Charges[pool], 10))
+		all = append(all, pool+"="+sum(pool, w.Charges[pool]))
 	}
 	return strings.Join(all, " ")
 }

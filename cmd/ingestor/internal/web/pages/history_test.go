@@ -237,6 +237,15 @@ upstreams: {llm: {pools: {calls: {quota: 100, windows: [{per: 1m}]}}, methods: {
 			}
 		}
 	}
+	for path, want := range map[string]string{
+		"/csv/history?pool=budgets%2Fall&by=model": "day,model,dollars,refused_calls,stopped_by_block\n2026-11-20,large,16.50,,\n2026-11-20,small,0.25,,\n",
+		"/csv/who?pool=budgets%2Fall":              "who,kind,dollars,percent,spent_since\netl,caller,16.75,100,",
+		"/csv/pools":                               "\nbudgets/all,day UTC,16.75,20.00,3.25,20.00,0.00,16.75,",
+	} {
+		if got := r.ask(path).Body.String(); !strings.Contains(got, want) {
+			t.Errorf("%s does not have %q:\n%s", path, want, got)
+		}
+	}
 	if source, _ := r.page("/history?pool=youtube%2Funits"); strings.Contains(source, "by model") {
 		t.Error("a pool without models can be grouped by them")
 	}

@@ -52,7 +52,7 @@ func (p PoolColumns) Columns() (all []Column) {
 			name = "units"
 		case pool == noPool:
 			name = "other pools"
-		case named[base] == 1 && !slices.Contains(taken, base) && !isMoney(pool):
+		case named[base] == 1 && !slices.Contains(taken, base) && !IsMoney(pool):
 			name = Plain(base)
 		}
 		all = append(all, Column{Name: name, Number: true})
@@ -62,7 +62,7 @@ func (p PoolColumns) Columns() (all []Column) {
 
 // Cells returns the cells of a row. Of several pools, those that it did not charge have none.
 func (p PoolColumns) Cells(row *catalog.WorkRecord) []any {
-	if len(p.pools) == 1 && !isMoney(p.pools[0]) {
+	if len(p.pools) == 1 && !IsMoney(p.pools[0]) {
 		return []any{row.Units}
 	}
 	all := make([]any, len(p.pools))
@@ -73,7 +73,7 @@ func (p PoolColumns) Cells(row *catalog.WorkRecord) []any {
 		}
 		switch {
 		case units == 0:
-		case isMoney(pool):
+		case IsMoney(pool):
 			all[i] = Amount(pool, units)
 		default:
 			all[i] = units
@@ -85,7 +85,7 @@ func (p PoolColumns) Cells(row *catalog.WorkRecord) []any {
 // SpentWords says what was spent, such as 4 units, or, of several pools: 1 of youtube/searches and 4 of youtube/units.
 func SpentWords(of catalog.WorkRecord) string {
 	pools := ColumnsOf(of).pools
-	if len(pools) == 1 && !isMoney(pools[0]) {
+	if len(pools) == 1 && !IsMoney(pools[0]) {
 		return Units("", of.Units)
 	}
 	var all []string

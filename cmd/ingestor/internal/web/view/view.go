@@ -66,20 +66,20 @@ func Instant(t time.Time) *time.Time {
 
 // Amount writes units of a pool, by its name: those of a budget as money, as 12.50 USD.
 func Amount(pool string, units int64) string {
-	if isMoney(pool) {
+	if IsMoney(pool) {
 		return book.FormatMoney(units)
 	}
 	return Number(units)
 }
 
-// isMoney reports whether a pool is a budget.
-func isMoney(pool string) bool { return strings.HasPrefix(pool, book.BudgetKey("")) }
+// IsMoney reports whether a pool is a budget.
+func IsMoney(pool string) bool { return strings.HasPrefix(pool, book.BudgetKey("")) }
 
 // Units writes units of a pool with their word, as 12.50 USD or 250 units.
 func Units(pool string, units int64) string {
 	text := Amount(pool, units)
 	switch {
-	case isMoney(pool):
+	case IsMoney(pool):
 		return text
 	case units == 1:
 		return text + " unit"
