@@ -27,7 +27,8 @@ import (
 type bill struct {
 	token   Token
 	units   int64
-	budgets []Pool // without keys
+	budgets []Pool   // without keys
+	charges []Charge // of the budgets and of the rates of their steps, or nil for the bill of a token
 }
 
 // spends reports whether the calls of an upstream spend budgets.
@@ -163,7 +164,7 @@ func (l *Ledger) bill(ctx context.Context, p *prices, c *Call) (*bill, error) {
 		l.notForever(&v, changed)
 		return nil, p.slowed(refusal(c, v))
 	}
-	b := &bill{token: v.Token(), units: charges[0].Units}
+	b := &bill{token: v.Token(), units: charges[0].Units, charges: charges}
 	for i := range charges {
 		pool := charges[i].Pool
 		pool.Key = ""
@@ -480,6 +481,17 @@ func (r *Reservation) Bill() (millionths int64, has bool) {
 		return 0, false
 	}
 	return r.bill.units, true
+}
+
+// Budgets returns the pools that have charged the bill of the call, with their keys: its budgets, and the rates that
+// slow them down.
+func (r *Reservation) Budgets() (all []Pool) {
+	if r != nil && r.bill != nil {
+		for i := range r.bill.charges {
+			all = append(all, r.bill.charges[i].Pool)
+		}
+	}
+	return all
 }
 
 // settleAll settles the pools of a reservation, and then its bill, if it has one. A token that

@@ -34,30 +34,43 @@ func Of(ctx context.Context) *Record {
 // Grant notes what a call has reserved. The keys are those of keyed pools, by pool.
 func (r *Record) Grant(keys map[string]string, granted *quota.Reservation) {
 	if r != nil {
-		r.add(keys, granted, granted.Charges(), 1)
+		bill, _ := granted.Bill()
+		r.add(keys, granted, granted.Charges(), bill)
 	}
 }
 
-// Settle notes that a call was charged these units in place of those that it reserved.
+// Settle notes that a call was charged these units in place of those that it reserved. A bill that they do not name
+// stands, unless there are none.
 func (r *Record) Settle(keys map[string]string, granted *quota.Reservation, units quota.Units) {
-	if r != nil {
-		r.add(keys, granted, granted.Charges(), -1)
-		r.add(keys, granted, units, 1)
+	if r == nil {
+		return
 	}
+	more := granted.Charges()
+	for name, n := range more {
+		more[name] = units[name] - n
+	}
+	bill, _ := granted.Bill()
+	if now, named := units[book.Money]; named || units == nil {
+		bill = now - bill
+	} else {
+		bill = 0
+	}
+	r.add(keys, granted, more, bill)
 }
 
-func (r *Record) add(keys map[string]string, granted *quota.Reservation, units quota.Units, sign int64) {
+// add adds units of pools, and millionths of the budgets.
+func (r *Record) add(keys map[string]string, granted *quota.Reservation, units quota.Units, bill int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for _, budget := range granted.Budgets() {
+		r.units[budget] += bill
+	}
 	for name, n := range units {
-		if name == book.Money {
-			continue
-		}
 		pool := granted.Pool // it has the account and the key as the store knows them
 		if name != pool.Name {
 			pool.Name, pool.Key = name, keys[name]
 		}
-		r.units[pool] += sign * n
+		r.units[pool] += n
 	}
 }
 

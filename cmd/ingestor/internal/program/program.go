@@ -399,7 +399,9 @@ func (r *refusals) metered(base http.RoundTripper) http.RoundTripper {
 			}
 			sum := int64(0)
 			for pool, n := range units {
-				sum += n
+				if !pool.IsMoney() {
+					sum += n
+				}
 				r.close(number, pool, n)
 			}
 			r.close(number, quota.Pool{}, sum)

@@ -242,11 +242,18 @@ func (f *callFlags) send(req *http.Request, t http.RoundTripper) (*http.Response
 
 func costOf(charges map[quota.Pool]int64) string {
 	var parts []string
+	bill := int64(0) // that of each budget
 	for pool, n := range charges {
-		if n != 0 {
+		switch {
+		case pool.IsMoney():
+			bill = n
+		case n != 0:
 			parts = append(parts, view.Units("", n)+" of "+pool.String())
 		}
 	}
 	slices.Sort(parts)
+	if bill != 0 {
+		parts = slices.Insert(parts, 0, book.FormatMoney(bill))
+	}
 	return cmp.Or(strings.Join(parts, " and "), "nothing")
 }

@@ -148,8 +148,8 @@ func (s *state) poolRows() [][]string {
 
 // sum writes units for a program: those of a budget in dollars, such as 12.50.
 func sum(pool string, units int64) string {
-	if dollars, money := strings.CutSuffix(view.Amount(pool, units), " USD"); money {
-		return dollars
+	if view.IsMoney(pool) {
+		return strings.TrimSuffix(view.Amount(pool, units), " USD")
 	}
 	return strconv.FormatInt(units, 10)
 }

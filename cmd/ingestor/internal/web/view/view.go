@@ -21,6 +21,7 @@ import (
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/window"
 )
 
 // Sources are the ledger, the catalog and the jobs to show.
@@ -64,9 +65,13 @@ func Instant(t time.Time) *time.Time {
 	return &t
 }
 
-// Amount writes units of a pool, by its name: those of a budget as money, as 12.50 USD.
+// Amount writes units of a pool, by its name: those of a budget as money, as 12.50 USD, or as none if nothing bounds them.
 func Amount(pool string, units int64) string {
-	if IsMoney(pool) {
+	switch {
+	case !IsMoney(pool):
+	case units == window.MaxUnits:
+		return "none"
+	default:
 		return book.FormatMoney(units)
 	}
 	return Number(units)
