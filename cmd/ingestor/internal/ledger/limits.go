@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/user"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -79,7 +78,7 @@ func LimitsCommand(a *session.Session) *cobra.Command {
 		case len(args) != 3:
 			return console.Usage("%s takes a family, a key and its quota, or --file\nFor help: %[1]s --help", cmd.CommandPath())
 		}
-		n, err := parseQuota(args[0], args[2])
+		n, err := view.ParseQuota(args[0], args[2])
 		if err == nil && n < 1 {
 			err = fmt.Errorf("the quota must be above 0, not %q", args[2])
 		}
@@ -95,7 +94,7 @@ func LimitsCommand(a *session.Session) *cobra.Command {
 		one.Flags().StringVar(&c.reason, "reason", "", "`text` that says why; it is kept with the limit")
 		one.Flags().BoolVar(&c.dry, "dry-run", false, "set nothing; say who would be refused now")
 	}
-	set.Flags().StringVar(&c.until, "until", "", "`time` at which the limit ends, as 2026-11-22T08:00:00Z")
+	set.Flags().StringVar(&c.until, "until", "", "`time` at which the limit ends, as 2027-01-01T08:00:00Z")
 	set.Flags().StringVar(&c.duration, "for", "", "`duration` after which the limit ends, as 2h or 7d")
 	set.Flags().StringVar(&c.file, "file", "", "set the limits of this `file` of CSV or JSON, - for the standard input")
 	for _, c := range []*cobra.Command{cmd, list} {
@@ -346,8 +345,8 @@ func endOf(a *session.Session, duration, until string) (at time.Time, err error)
 		}
 		return a.Now().Add(d), nil
 	case until != "":
-		if at, err = time.Parse(time.RFC3339, until); err != nil {
-			return at, console.Usage("--until: %q is not a time; write it as 2026-11-22T08:00:00Z", until)
+		if at, err = view.ParseEnd(until); err != nil {
+			return at, console.Usage("--until: %w", err)
 		}
 		if !at.After(a.Now()) {
 			return at, console.Usage("--until: %s is in the past", until)
@@ -429,22 +428,6 @@ func readList(name string, text []byte) (all []wantedLimit, err error) {
 	return all, nil
 }
 
-// parseQuota reads the quota of a limit: units, or the amount of a budget.
-func parseQuota(family, text string) (int64, error) {
-	if text != "0" && strings.TrimPrefix(family, quota.LimitsOfUpstream) == book.Budgets {
-		n, err := book.ParseMoney(text)
-		if err != nil {
-			return 0, fmt.Errorf("the quota %q %w", text, err)
-		}
-		return n, nil
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("the quota must be a whole number, as 6000, not %q", text)
-	}
-	return n, nil
-}
-
 // amountOf writes units of a limit for people.
 func amountOf(family string, units int64) string {
 	if family == quota.LimitsOfUpstream+book.Budgets {
@@ -487,11 +470,11 @@ func readRows(name string, text []byte) (all []wantedLimit, err error) {
 		}
 		k := wantedLimit{quota.KeyLimit{Family: cells["family"], Key: cells["key"], Reason: cells["reason"]}, fmt.Sprintf("%s:%d", name, line)}
 		if text := cells["until"]; text != "" {
-			if k.Until, err = time.Parse(time.RFC3339, text); err != nil || k.Until.IsZero() {
-				return nil, fmt.Errorf("%s: until: %q is not a time; write it as 2026-11-22T08:00:00Z", k.at, text)
+			if k.Until, err = view.ParseEnd(text); err != nil {
+				return nil, fmt.Errorf("%s: until: %w", k.at, err)
 			}
 		}
-		if k.Quota, err = parseQuota(k.Family, cells["quota"]); err != nil {
+		if k.Quota, err = view.ParseQuota(k.Family, cells["quota"]); err != nil {
 			return nil, fmt.Errorf("%s: %w; 0 removes the limit", k.at, err)
 		}
 		all = append(all, k)

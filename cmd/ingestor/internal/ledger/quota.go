@@ -312,7 +312,7 @@ func blockCommand(a *session.Session) *cobra.Command {
 		})
 	}, a.CompleteFirst(poolsOf))
 	cmd.Flags().StringVar(&duration, "for", "", "`duration` of the block, as 90m or 2h")
-	cmd.Flags().StringVar(&until, "until", "", "`time` at which the block ends, as 2026-11-22T08:00:00Z")
+	cmd.Flags().StringVar(&until, "until", "", "`time` at which the block ends, as 2027-01-01T08:00:00Z")
 	cmd.Flags().StringVar(&reason, "reason", "", "`text` that says why (required)")
 	return cmd
 }
@@ -326,15 +326,9 @@ func unblockCommand(a *session.Session) *cobra.Command {
 func adjustCommand(a *session.Session) *cobra.Command {
 	var reason string
 	cmd := a.Command("adjust POOL UNITS --reason TEXT", console.Takes(2, 2, "a pool and units"), func(cmd *cobra.Command, args []string) error {
-		units, err := strconv.ParseInt(strings.TrimSpace(args[1]), 10, 64)
-		if strings.HasPrefix(args[0], book.BudgetKey("")) && err != nil {
-			text, back := strings.CutPrefix(strings.TrimSpace(args[1]), "-")
-			if units, err = book.ParseMoney(text); back {
-				units = -units
-			}
-		}
+		units, err := view.ParseAmount(args[0], args[1])
 		if err != nil {
-			return console.Usage("units must be a whole number, as 250 or -40, or of a budget an amount, as \"12.50 USD\", not %q", args[1])
+			return console.BadUsage(err)
 		}
 		if err := needReason(reason); err != nil {
 			return err
@@ -345,7 +339,7 @@ func adjustCommand(a *session.Session) *cobra.Command {
 				return console.BadUsage(err)
 			}
 			if recorded != units {
-				fmt.Fprintf(a.Stderr, "ingestor: gave back %s of %s units, because no more was used\n", view.Number(-recorded), view.Number(-units))
+				fmt.Fprintf(a.Stderr, "ingestor: gave back %s of %s, because no more was used\n", view.Amount(args[0], -recorded), view.Units(args[0], -units))
 			}
 			acceptAdjusted(ctx, a, l)
 			return nil

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/access"
 
@@ -66,7 +67,7 @@ func TestSetALimitOnAPage(t *testing.T) {
 	}
 	set("unlimit", "", "ingestor limits rm client KEY --reason 'a larger plan'", 0)
 	for with, says := range map[string]string{
-		"until=soon": "is not a time", "until=2020-01-01T00:00:00Z": "which has passed", "quota=": "The quota must be a whole number above 0", "quota=0": "The quota must be a whole number above 0", "quota=many": "The quota must be a whole number above 0",
+		"until=soon": "is not a time", "until=2020-01-01T00:00:00Z": "which has passed", "quota=": "The quota must be a whole number, as 6000", "quota=0": "The quota must be above 0", "quota=many": "The quota must be a whole number, as 6000",
 		"key=": "the key must be 1 to", "reason=": "Write a reason", "family=none": "There is no family",
 	} {
 		name, value, _ := strings.Cut(with, "=")
@@ -86,5 +87,39 @@ func TestSetALimitOnAPage(t *testing.T) {
 	}
 	if l, err := r.Ledger.Admin().KeyLimit(t.Context(), "client", key); err != nil || l.Quota != 0 {
 		t.Errorf("a form that was refused has set %+v, %v", l, err)
+	}
+}
+
+// TestBudgetsOnAPage: a person corrects a budget, and sets its limit, in dollars.
+func TestBudgetsOnAPage(t *testing.T) {
+	r := acted(t, newLimitedRig(t, nil, `
+budgets: {team: {quota: 20 USD, windows: [{per: day}], of: llm}}
+upstreams: {llm: {pools: {calls: {quota: 100, windows: [{per: 1m}]}}, methods: {ask: {cost: 1, bill: 0.50 USD}}}}
+`))
+	const adjust, limit = "/act/adjust?pool=budgets%2Fteam", "/act/limit?family=upstream%3Abudgets&key=team"
+	for _, row := range []struct {
+		form, name, value, says string
+		used, limit             int64 // of the budget after it
+	}{
+		{adjust, "units", "3.20 USD", "", 3_200_000, 20_000_000},
+		{adjust, "units", "-0.20 USD", "", 3_000_000, 20_000_000},
+		{adjust, "units", "5", "budgets/team is a budget, and &#34;5&#34; is no amount; write it as 12.50 USD", 3_000_000, 20_000_000},
+		{limit, "quota", "25 USD", "", 3_000_000, 25_000_000},
+		{limit, "quota", "30", "the quota &#34;30&#34; is no amount; write it as 12.50 USD", 3_000_000, 25_000_000},
+	} {
+		v := r.fill(row.form, row.name, row.value, "reason", "why")
+		a := r.send(strings.TrimPrefix(row.form[:strings.IndexByte(row.form, '?')], "/act/"), v)
+		if (row.says == "") != (a.StatusCode == http.StatusSeeOther) || !strings.Contains(strings.ToLower(a.body), strings.ToLower(row.says)) {
+			t.Errorf("%s %s: %s\n%s", row.form, row.value, a.Status, a.body)
+		}
+		r.Clock.Advance(3 * time.Second)
+		all, err := r.Ledger.View().Usage(t.Context(), "budgets", "")
+		r.Must(err)
+		if w := all[0].Allowances[0]; w.Used != row.used || w.Limit != row.limit {
+			t.Errorf("after %s %s the budget has %d of %d, want %d of %d", row.form, row.value, w.Used, w.Limit, row.used, row.limit)
+		}
+	}
+	if page := r.ask("GET", "/", "").body; !strings.Contains(page, `href="/act/limit?family=upstream%3Abudgets&amp;key=team">Set a limit</a>`) {
+		t.Errorf("the page has no link to it:\n%s", page)
 	}
 }

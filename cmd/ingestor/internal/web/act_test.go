@@ -20,7 +20,12 @@ func newActed(t *testing.T) *rig { return newActedBy(t, nil) }
 
 func newActedBy(t *testing.T, o *web.Options) *rig {
 	t.Helper()
-	r := newRig(t, o)
+	return acted(t, newRig(t, o))
+}
+
+// acted lets anna act on the pages of a server.
+func acted(t *testing.T, r *rig) *rig {
+	t.Helper()
 	anna, err := access.New("anna", annas, access.Operate)
 	r.Must(err)
 	program, err := access.New("etl", strings.Repeat("e", 40), access.Rights...)

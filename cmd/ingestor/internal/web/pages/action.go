@@ -19,6 +19,7 @@ import (
 	"github.com/headroom-quota/headroom/internal/pattern"
 	"github.com/headroom-quota/headroom/internal/shell"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 type action struct{ Name, Path string }
@@ -35,6 +36,10 @@ func (s *state) actionsOf(u *quota.Usage) []action {
 	all := []action{linkTo("adjust", pool), linkTo("block", pool)}
 	if u.Blocked.After(u.Now) {
 		all[1] = linkTo("unblock", pool)
+	}
+	if s.limits && u.Pool.IsMoney() {
+		limit := url.Values{"family": {quota.LimitsOfUpstream + book.Budgets}, "key": {strings.TrimPrefix(u.Pool.String(), book.BudgetKey(""))}}
+		all = append(all, linkTo("limit", limit), linkTo("unlimit", limit))
 	}
 	return all
 }
@@ -287,14 +292,14 @@ type input struct {
 
 var (
 	reasonInput = input{Name: "reason", Label: "Reason, for other people", Type: "text", Required: true}
-	keyInput    = input{Name: "key", Label: "Client, by its key", Type: "text", Required: true}
+	keyInput    = input{Name: "key", Label: "Client, by its key, or budget, such as team or user:alice", Type: "text", Required: true}
 )
 
 // acts are the actions, by the last part of their paths.
 var acts = map[string]*act{
 	"adjust": {
 		title: "Adjust", means: "Adds units to the usage of the pool, or takes units off, for every program that shares the ledger",
-		inputs: []input{{Name: "units", Label: "Units, such as 250 or -40", Type: "text", Required: true}, reasonInput},
+		inputs: []input{{Name: "units", Label: "Units, such as 250 or -40, or of a budget -0.40 USD", Type: "text", Required: true}, reasonInput},
 		about:  []string{"pool"},
 		usage:  "quota adjust POOL UNITS --reason REASON",
 		do: func(ctx context.Context, src *view.Sources, v url.Values, who string) error {
@@ -302,9 +307,9 @@ var acts = map[string]*act{
 			if err != nil {
 				return err
 			}
-			units, err := strconv.ParseInt(strings.TrimSpace(v.Get("units")), 10, 64)
+			units, err := view.ParseAmount(v.Get("pool"), v.Get("units"))
 			if err != nil {
-				return quota.BadInput("units must be a whole number, as 250 or -40")
+				return err
 			}
 			_, err = src.Ledger.Admin().Adjust(ctx, pool, units, v.Get("reason")+" (by "+who+")")
 			return err
@@ -353,21 +358,24 @@ var acts = map[string]*act{
 		title: "Set a limit", of: " of", means: "Sets the limit of one client, in place of the price book's, for every program that shares the ledger. What the client has used stays used",
 		inputs: []input{
 			keyInput,
-			{Name: "quota", Label: "Quota, such as 6000", Type: "text", Required: true},
-			{Name: "until", Label: "Until, such as 2026-11-22T08:00:00Z; empty if it does not end", Type: "text"},
+			{Name: "quota", Label: "Quota, such as 6000, or of a budget 25 USD", Type: "text", Required: true},
+			{Name: "until", Label: "Until, such as 2027-01-01T08:00:00Z; empty if it does not end", Type: "text"},
 			reasonInput,
 		},
 		about: []string{"family"},
 		usage: "limits set FAMILY KEY QUOTA --reason REASON [--until UNTIL]",
 		do: func(ctx context.Context, src *view.Sources, v url.Values, who string) error {
-			units, err := strconv.ParseInt(v.Get("quota"), 10, 64)
-			if err != nil || units < 1 {
-				return quota.BadInput("the quota must be a whole number above 0, as 6000")
+			units, err := view.ParseQuota(v.Get("family"), v.Get("quota"))
+			switch {
+			case err != nil:
+				return err
+			case units < 1:
+				return quota.BadInput("the quota must be above 0")
 			}
 			var until time.Time
 			if text := v.Get("until"); text != "" {
-				if until, err = time.Parse(time.RFC3339, text); err != nil {
-					return quota.BadInput("%.40q is not a time; write it as 2026-11-22T08:00:00Z", text)
+				if until, err = view.ParseEnd(text); err != nil {
+					return err
 				}
 			}
 			return setLimit(ctx, src, v, who, units, until)

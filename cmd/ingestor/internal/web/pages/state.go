@@ -13,6 +13,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // day is how much of the past a page shows. A window of 24h counts units a little longer
@@ -31,7 +32,7 @@ type state struct {
 	*verdict.State
 	src    view.Sources
 	acts   bool            // whether people may act on the pages
-	limits bool            // whether they may set limits of clients, too
+	limits bool            // whether they may set limits of clients and budgets, too
 	ours   map[string]bool // the names of jobs, also of those that ran
 
 	spend    []quota.Spent // that windows count, by pool, hour, job and method
@@ -117,7 +118,7 @@ func (b *Board) actions(ctx context.Context, s *state, most int) ([]catalog.Acti
 
 // readSpend reads who spent what of each upstream, from the start of the longest window that a card can show.
 func (s *state) readSpend(ctx context.Context) error {
-	if s.acts && len(s.Book.Families) > 0 {
+	if s.acts && (len(s.Book.Families) > 0 || s.Book.Upstreams[book.Budgets] != nil) {
 		_, err := s.src.Ledger.Admin().KeyLimits(ctx, math.MaxInt64, 1)
 		s.limits = err == nil // not every store keeps limits
 	}

@@ -77,6 +77,43 @@ func Amount(pool string, units int64) string {
 	return Number(units)
 }
 
+// ParseAmount reads units of a pool: a whole number, or an amount if it is a budget, either of them with a sign.
+func ParseAmount(pool, text string) (int64, error) {
+	text = strings.TrimSpace(text)
+	if !IsMoney(pool) {
+		units, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return 0, quota.BadInput("units must be a whole number, as 250 or -40, not %.40q", text)
+		}
+		return units, nil
+	}
+	amount, back := strings.CutPrefix(text, "-")
+	units, err := book.ParseMoney(amount)
+	if err != nil {
+		return 0, quota.BadInput("%s is a budget, and %.40q %s", pool, text, err)
+	}
+	if back {
+		units = -units
+	}
+	return units, nil
+}
+
+// ParseQuota reads the quota of a limit at run time of a family, or of an upstream's pool.
+func ParseQuota(family, text string) (int64, error) {
+	if strings.TrimPrefix(family, quota.LimitsOfUpstream) == book.Budgets && text != "0" {
+		n, err := book.ParseMoney(text)
+		if err != nil {
+			return 0, quota.BadInput("the quota %.40q %s", text, err)
+		}
+		return n, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, quota.BadInput("the quota must be a whole number, as 6000, not %.40q", text)
+	}
+	return n, nil
+}
+
 // IsMoney reports whether a pool is a budget.
 func IsMoney(pool string) bool { return strings.HasPrefix(pool, book.BudgetKey("")) }
 
@@ -116,6 +153,16 @@ func ParseSpan(text string) (time.Duration, error) {
 		return 0, fmt.Errorf("%.40q is not a duration; write it as 90s, 6h or 7d", text)
 	}
 	return d, nil
+}
+
+// ParseEnd parses a time at which something ends, in RFC 3339, or a day, which begins at midnight UTC.
+func ParseEnd(text string) (time.Time, error) {
+	for _, layout := range []string{time.DateOnly, time.RFC3339} {
+		if t, err := time.Parse(layout, text); err == nil && !t.IsZero() {
+			return t, nil
+		}
+	}
+	return time.Time{}, quota.BadInput("%.40q is not a time; write a day as 2027-01-01, or a time as 2027-01-01T08:00:00Z", text)
 }
 
 // ParseMoment parses a day, a time in RFC 3339, or how long ago a time was, such as 7d.
