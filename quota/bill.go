@@ -148,7 +148,7 @@ func (l *Ledger) bill(ctx context.Context, p *prices, c *Call) (*bill, error) {
 	}
 	var v Verdict
 	err = p.stepsOf(c, charges).climb(c, func(charges []Charge) (refused Pool, err error) {
-		r.Charges = charges
+		r.Charges, r.Labels.Class = charges, c.Class
 		if v, err = l.store.Reserve(ctx, r); err != nil || v.Allowed || v.Blocked {
 			return Pool{}, err
 		}
@@ -195,7 +195,7 @@ func (p *prices) stepsOf(c *Call, charges []Charge) *steps {
 }
 
 // climb asks for a bill, and passes a step after each refusal for which there is one. Ask returns the pool that
-// has refused. The call gets the class of the last step that it has passed.
+// has refused. The call has the class of the last step that it has passed.
 func (s *steps) climb(c *Call, ask func([]Charge) (refused Pool, err error)) error {
 	if s.passed == nil {
 		_, err := ask(s.charges)
@@ -204,10 +204,10 @@ func (s *steps) climb(c *Call, ask func([]Charge) (refused Pool, err error)) err
 	for {
 		s.skip()
 		charges, class := s.limited()
+		c.Class = cmp.Or(class, c.Class)
 		refused, err := ask(charges)
 		i := slices.IndexFunc(s.charges[:len(s.budgets)], func(c Charge) bool { return c.Pool == refused })
 		if err != nil || i < 0 || s.passed[i] == len(s.budgets[i].Then) {
-			c.Class = cmp.Or(class, c.Class)
 			return err
 		}
 		s.passed[i]++

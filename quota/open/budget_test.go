@@ -108,6 +108,7 @@ func budgetBook(millionths int64, steps string, all []*provider) string {
 		text += fmt.Sprintf(`  p%d:
     hosts: ["%s"]
     pools: {calls: {quota: 1000000, windows: [{per: 1m}]}}
+    classes: {background: {keep_free: 1%%}}
     prices: {by: {body: model}, cases: {%s}}
     methods:
       ask:
@@ -257,7 +258,7 @@ func TestOneBudgetOfManyProcesses(t *testing.T) {
 		calls = 1000
 	}
 	for name, address := range addresses {
-		for _, mode := range []string{"heard", "wild", "wild and slowed down", "wild and raised"} {
+		for _, mode := range []string{"heard", "wild", "wild and slowed down", "wild and raised", "wild and of another class"} {
 			t.Run(name+"/"+mode, func(t *testing.T) {
 				millionths, wild, steps := calls*dearest, mode != "heard", ""
 				if !wild {
@@ -268,6 +269,8 @@ func TestOneBudgetOfManyProcesses(t *testing.T) {
 				case "wild and slowed down":
 					bound = millionths / 10 * 7
 					steps = ", then: [{at: 50%, slow: " + book.FormatMoney(bound) + ", per: 24h}]"
+				case "wild and of another class":
+					steps = ", then: [{at: 50%, class: background}]"
 				case "wild and raised":
 					bound = millionths / 10 * 13
 				}
@@ -285,7 +288,18 @@ func TestOneBudgetOfManyProcesses(t *testing.T) {
 					}
 				}
 				told := runProcesses(t, dir, wild)
-				used := budgetUsed(t, budgetLedger(t, text, at))
+				ledger := budgetLedger(t, text, at)
+				used := budgetUsed(t, ledger)
+				if mode == "wild and of another class" {
+					classes := map[string]int64{}
+					spend, err := ledger.View().Spend(t.Context(), quota.SpendQuery{Upstream: book.Budgets}, quota.ByClass)
+					for _, s := range spend {
+						classes[s.Labels.Class] += s.Units
+					}
+					if err != nil || classes[""] > millionths/2 || classes[""]+classes["background"] != used || classes["background"]*100 < used*45 {
+						t.Errorf("the calls of each class spent %v of %d, %v: want at most half without a class, and the rest in the background", classes, used, err)
+					}
+				}
 				sum := map[string]int64{} // of money, and of calls
 				for _, p := range providers {
 					p.mu.Lock()
