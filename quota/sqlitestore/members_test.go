@@ -10,7 +10,7 @@ import (
 	"github.com/headroom-quota/headroom/quota/sqlitestore"
 )
 
-// Idle members are found without passing over the keys that have limits of their own, of
+// Idle members are found, and limits are set, without passing over the keys that have limits of their own, of
 // which there may be a million.
 func TestKeysWithLimitsAreNotSearched(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger.db")
@@ -24,16 +24,34 @@ func TestKeysWithLimitsAreNotSearched(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	text, err := os.ReadFile("sql/families.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, query, _ := strings.Cut(string(text), "-- member_oldest ")
-	query = query[strings.Index(query, "SELECT"):]
-	var id, parent, unused int
-	var plan string
-	row := db.QueryRow("EXPLAIN QUERY PLAN "+query[:strings.Index(query, ";")], "client", "default", "")
-	if err := row.Scan(&id, &parent, &unused, &plan); err != nil || !strings.Contains(plan, "INDEX members_with_a_place ") {
-		t.Errorf("the oldest member is found by %q, %v", plan, err)
+	for _, row := range []struct {
+		file, name, begins, says, never string
+		args                            []any
+	}{
+		{"sql/families.sql", "member_oldest", "SELECT", "INDEX members_with_a_place ", "SCAN", []any{"client", "default", ""}},
+		{"sql/limits.sql", "limit_set", "INSERT", "SEARCH limits USING COVERING INDEX", "SCAN limits", []any{"client", "a", 1, "", "", 1, 0}},
+	} {
+		text, err := os.ReadFile(row.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, query, _ := strings.Cut(string(text), "-- "+row.name+" ")
+		query = query[strings.Index(query, row.begins):]
+		rows, err := db.Query("EXPLAIN QUERY PLAN "+query[:strings.Index(query, ";")], row.args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for rows.Next() {
+			var id, parent, unused int
+			var plan string
+			if err := rows.Scan(&id, &parent, &unused, &plan); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, plan)
+		}
+		if plan := strings.Join(all, "; "); rows.Err() != nil || !strings.Contains(plan, row.says) || strings.Contains(plan, row.never) {
+			t.Errorf("%s: %q, %v", row.name, plan, rows.Err())
+		}
 	}
 }

@@ -1,7 +1,8 @@
 -- limit_set sets the limit of a key. Its version is at least the time, so that none is given
--- twice, even if a backup was restored. Args: family, key, quota, who, why, time, when it ends.
+-- twice, even if a backup was restored. SQLite looks into the index for a maximum only if nothing is
+-- calculated with it there. Args: family, key, quota, who, why, time, when it ends.
 INSERT INTO limits (family, key, quota, who, why, made, version, ends, ends_of)
-SELECT ?1, ?2, ?3, ?4, ?5, ?6, next, ?7, next FROM (SELECT max(coalesce(max(version), 0) + 1, ?6) AS next FROM limits) WHERE true
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, next, ?7, next FROM (SELECT max(coalesce((SELECT max(version) FROM limits), 0) + 1, ?6) AS next) WHERE true
 ON CONFLICT (family, key) DO UPDATE SET quota = excluded.quota, who = excluded.who, why = excluded.why, made = excluded.made,
 	version = excluded.version, ends = excluded.ends, ends_of = excluded.ends_of;
 
