@@ -315,7 +315,7 @@ func (u *Usage) passes(step *book.Step) bool {
 // models. [splitBill] splits it.
 func billLabel(method, keys, model string) string {
 	text := method
-	if keys != "" {
+	if keys != "" || strings.HasPrefix(model, "=") { // else a model would pass for keys
 		text += " =" + keys
 	}
 	if model != "" {

@@ -413,6 +413,23 @@ func TestSpendOfBudgets(t *testing.T) {
 	})
 }
 
+// A model that is written as keys are is a model.
+func TestAModelIsNoKey(t *testing.T) {
+	l, err := quota.New(mustParse(t, `
+revision: 1
+budgets: {team: {quota: 500 USD, windows: [{per: month}], of: llm}}
+upstreams: {llm: {pools: {calls: {quota: 100000, windows: [{per: 24h}]}}, methods: {ask: {pool: calls, cost: 1, bill: 0.01 USD}}}}
+`), memstore.New(nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	must(t, l, quota.Call{Method: "ask", Model: "=team=bob small"})
+	got, err := l.View().Spend(t.Context(), quota.SpendQuery{Upstream: book.Budgets}, quota.ByKey, quota.ByModel)
+	if err != nil || len(got) != 1 || got[0].Key != "" || got[0].Model != "=team=bob small" {
+		t.Errorf("the spend is %+v, %v", got, err)
+	}
+}
+
 // The spend of budgets has the keys of its calls, of all their budgets.
 func TestSpendOfBudgetsByKey(t *testing.T) {
 	longMethod := "a.cloud.service.v1.Predictions." + strings.Repeat("Stream", 5)

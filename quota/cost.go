@@ -30,7 +30,7 @@ func (t *Token) CheckCost(pools []string, reserved, units []int64) error {
 			most = max(most*f.factor, f.highest)
 		}
 		if units[i] > most && t.Upstream == book.Budgets {
-			return BadInput("settle: the bill of budget %s must be 0 to %d millionths of %s, not %d: the call reserved %d\nReserve more beforehand", pool, most, book.Money, units[i], reserved[i])
+			return BadInput("settle: the bill of budget %s must be 0 to %d millionths of %s, not %d: the call reserved %s\nReserve more beforehand", pool, most, book.Money, units[i], book.FormatMoney(reserved[i]))
 		}
 		if units[i] > most {
 			return BadInput("settle: units of %s must be 0 to %d, not %d: the call reserved %d, the highest price of a method is %d, and settle_factor is %d\n"+

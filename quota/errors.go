@@ -114,7 +114,7 @@ func (e *ImpossibleError) Error() string {
 		remedy = "raise the limit of the key in costs.yaml, or with ingestor limits set"
 	}
 	if e.Pool.IsMoney() {
-		return fmt.Sprintf("reserve %s: impossible: %s asked for, the limit of %s is %s%s\nAsk for less, as with a lower max_tokens, or raise the budget in costs.yaml",
+		return fmt.Sprintf("reserve %s: impossible: %s asked for, the limit of %s is %s%s\nAsk for less, as with a lower max_tokens, or raise the budget",
 			e.Pool, book.FormatMoney(e.Units), e.Window, book.FormatMoney(e.Limit), class)
 	}
 	return fmt.Sprintf("reserve %s: impossible: %d units asked for, the limit of %s is %d%s\nAsk for less, or %s",

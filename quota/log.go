@@ -104,9 +104,19 @@ func (e *Event) attrs() (a attrs) {
 	if v := &e.Verdict; v.Window != "" {
 		a = append(a, slog.String("window", v.Window), e.Pool.Logged("used", v.Used), e.Pool.Logged("limit", v.Limit))
 	}
-	add(&a, "back", e.Settlement.Back)
-	add(&a, "left", e.Settlement.Left)
-	add(&a, "charged", e.Settlement.Charged)
+	of := e.Pool
+	if of == (Pool{}) {
+		of.Upstream = e.Token.Upstream
+	}
+	s := &e.Settlement
+	for _, one := range []struct {
+		name  string
+		units int64
+	}{{"back", s.Back}, {"left", s.Left}, {"charged", s.Charged}} {
+		if one.units != 0 {
+			a = append(a, of.Logged(one.name, one.units))
+		}
+	}
 	add(&a, "retry_at", e.Verdict.RetryAt)
 	add(&a, "until", e.Until)
 	add(&a, "blocked_by", string(e.Verdict.BlockedBy))

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os/exec"
 	"slices"
@@ -37,6 +38,7 @@ type toolAnswer struct {
 	Code       string
 	RetryAfter float64 `json:"retry_after"`
 	Charges    map[string]int64
+	Bill       *int64
 	Back       int64
 	Fits       bool
 	Units      map[string]int64
@@ -173,6 +175,63 @@ func TestMCP(t *testing.T) {
 	}
 	if r := f.run("quota", "spend", "--by", "job", "--by", "class", "--output", "json"); !strings.Contains(r.stdout, `"researcher"`) || !strings.Contains(r.stdout, `"backfill"`) || f.used() != 5 {
 		t.Errorf("%d units are spent\n%s", f.used(), r.stdout)
+	}
+}
+
+// TestMCPInMoney: an agent sees the budget of its job in money, and cannot leave it.
+func TestMCPInMoney(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t, 105, "")
+	f.write("costs.yaml", `
+revision: 1
+budgets: {user: {quota: 9 USD, windows: [{per: day}], of: llm, by: {header: X-User, default: none}, keys: {ann: 3 USD}}}
+upstreams:
+  llm: {pools: {calls: {quota: 100, windows: [{per: 1m}]}}, methods: {fix: {cost: 1, bill: 0.02 USD}}}
+  free: {pools: {calls: {quota: 100, windows: [{per: 1m}]}}, methods: {get: 1}}
+`)
+	a := f.agent("--budget", "0.05 USD", "--job", "bot")
+	if p, failed := a.call("plan", object{"calls": []object{{"upstream": "llm", "method": "fix", "count": 2}}}); !p.Fits || p.Bill == nil || *p.Bill != 40_000 || len(p.Units) != 1 {
+		t.Errorf("the plan is %+v %s", p, failed)
+	}
+	reserve := func() toolAnswer {
+		t.Helper()
+		r, failed := a.call("reserve", object{"upstream": "llm", "method": "fix"})
+		if failed != "" {
+			t.Error(failed)
+		}
+		return r
+	}
+	first := reserve()
+	if second := reserve(); !first.Allowed || first.Bill == nil || *first.Bill != 20_000 || !second.Allowed {
+		t.Errorf("reserved %+v, %+v", first, second)
+	}
+	if third := reserve(); third.Allowed || !strings.Contains(third.Message, "budgets/callers:bot: refused: 0.04 USD of 0.05 USD spent") {
+		t.Errorf("above the budget: %+v", third)
+	}
+	for name, bad := range map[string]struct {
+		with object
+		want string
+	}{
+		"another key":   {object{"keys": object{"budgets/callers": "etl"}}, `the key of "budgets/callers" is the job of this session`},
+		"its own price": {object{"units": object{"USD": 0}}, "the price book has the price of fix"},
+	} {
+		bad.with["upstream"], bad.with["method"] = "llm", "fix"
+		if r, failed := a.call("reserve", bad.with); r.Allowed || !strings.Contains(failed, bad.want) {
+			t.Errorf("%s: %+v %s", name, r, failed)
+		}
+	}
+	if _, failed := a.call("settle", object{"id": first.ID, "units": object{"USD": 1}}); !strings.Contains(failed, "each call costs 20000 in USD") {
+		t.Errorf("settled below its price: %s", failed)
+	}
+	if s, failed := a.call("settle", object{"id": first.ID, "never_sent": true}); s.Bill == nil || *s.Bill != 0 || s.Back != 1 {
+		t.Errorf("settled %+v %s", s, failed)
+	}
+	if q, failed := a.call("quota", object{}); !strings.Contains(fmt.Sprint(q.Pools), "budgets/callers:bot") || strings.Contains(fmt.Sprint(q.Pools), "ann") {
+		t.Errorf("the quotas are %+v %s", q.Pools, failed)
+	}
+	a.leave()
+	if !strings.Contains(a.stderr.String(), "job bot: its budget of 0.05 USD does not bound the calls of free") {
+		t.Errorf("it says %s", &a.stderr)
 	}
 }
 
@@ -313,6 +372,7 @@ func TestMCPFlags(t *testing.T) {
 	f := newFolder(t, 10, "")
 	for want, args := range map[string][]string{
 		"--budget is missing":                         {},
+		"how much may the session spend?":             {"--budget", "00"},
 		"--job: a name has":                           {"--budget", "5", "--job", "A"},
 		`--upstream: the price book has no upstream`:  {"--budget", "5", "--upstream", "quux"},
 		`--class: none of youtube has the class "qu"`: {"--budget", "5", "--class", "qu"},

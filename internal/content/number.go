@@ -32,6 +32,19 @@ func Number(text string) (int64, bool) {
 	return int64(f), true
 }
 
+// mostText is the largest number of units.
+var mostText = strconv.Itoa(window.MaxUnits)
+
+// huge reports whether a text is a number above any quota.
+func huge(text string) bool {
+	text = strings.TrimSpace(text)
+	if text == "" || text[0] < '0' || text[0] > '9' || strings.Trim(text, "0123456789.eE+-") != "" {
+		return false
+	}
+	f, _ := strconv.ParseFloat(text, 64)
+	return f > float64(window.MaxUnits)
+}
+
 // add returns a + b, at most window.MaxUnits.
 func add(a, b int64) int64 { return min(a+b, window.MaxUnits) }
 

@@ -46,8 +46,8 @@ type pool struct {
 }
 
 // NewPlan returns the plan of a method of an upstream, or nil if nothing depends on the
-// content of its calls.
-func NewPlan(u *book.Upstream, m *book.Method) *Plan {
+// content of its calls. Those that are not billed spend no budget.
+func NewPlan(u *book.Upstream, m *book.Method, billed bool) *Plan {
 	p := &Plan{Priced: len(m.Prices) > 0}
 	var request, answer []*book.Source
 	for _, name := range slices.Sorted(maps.Keys(m.Prices)) {
@@ -57,7 +57,11 @@ func NewPlan(u *book.Upstream, m *book.Method) *Plan {
 		answer, at.actual = appended(answer, price.Actual)
 		p.pools = append(p.pools, at)
 	}
-	if len(u.Budgets) > 0 && m.Bill != nil && m.Bill.Prices != nil {
+	var budgets []*book.Pool
+	if billed {
+		budgets = u.Budgets
+	}
+	if len(budgets) > 0 && m.Bill != nil && m.Bill.Prices != nil {
 		p.Priced, p.bill = true, &bill{Bill: m.Bill, upstream: u}
 		request, p.bill.estimate = appended(request, m.Bill.Estimate)
 		answer, p.bill.actual = appended(answer, m.Bill.Actual)
@@ -73,8 +77,8 @@ func NewPlan(u *book.Upstream, m *book.Method) *Plan {
 			request, _ = appended(request, of.By)
 		}
 	}
-	for _, of := range u.Budgets {
-		if of.By != nil && m.Bill != nil {
+	for _, of := range budgets {
+		if of.By != nil && (m.Bill != nil || of.OnlyKeys) { // the key says whether the call needs a bill
 			p.keys = append(p.keys, key{book.BudgetKey(of.Name), of, len(request)})
 			request, _ = appended(request, of.By)
 		}
@@ -119,14 +123,21 @@ func (r *Reading) named(from, n int) []string {
 	return parts
 }
 
-// Rates returns the prices in money of a call, which its request and the day name, and the case that fits it; nil if
+// Case returns the name of a call in the list of prices in money, which its request gives.
+func (p *Plan) Case(r *Reading) string {
+	if p.bill == nil {
+		return ""
+	}
+	return p.bill.Prices.Name(r.named(p.bill.by, len(p.bill.Prices.By)))
+}
+
+// Rates returns the prices in money of a call of a name, at a time, and the case that fits it; nil if
 // none depends on it. If the price book lacks one, it says which.
-func (p *Plan) Rates(r *Reading, now time.Time) (rates book.Case, fits, lacks string) {
+func (p *Plan) Rates(name string, now time.Time) (rates book.Case, fits, lacks string) {
 	if p.bill == nil {
 		return nil, "", ""
 	}
 	list := p.bill.Prices
-	name := list.Name(r.named(p.bill.by, len(list.By)))
 	if rates, fits = list.Find(name, now); rates != nil {
 		if lacks = p.bill.Lacks(rates[0].Rates); lacks != "" {
 			lacks = fmt.Sprintf("%.80q has no price %q", name, lacks)

@@ -239,7 +239,11 @@ func (r *Reading) Text(i int) (string, bool) {
 func (r *Reading) Units(i int) (int64, bool) {
 	source := r.of.all[i]
 	if text, ok := r.Text(i); ok {
-		if n, ok := units(source, text); ok {
+		n, ok := units(source, text)
+		if !ok && r.of.request && source.Cases == nil && huge(text) { // it may cost more than any quota
+			n, ok = units(source, mostText)
+		}
+		if ok {
 			if at := r.of.slots[i]; at >= 0 && r.of.request && r.kept[at].twice && source.Default != nil {
 				n = max(n, *source.Default) // the other value may be none
 			}

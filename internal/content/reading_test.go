@@ -271,7 +271,7 @@ func FuzzSources(f *testing.F) {
 // A form has values like JSON. A value that stands twice is doubted, and so is one that is cut off.
 func TestForms(t *testing.T) {
 	u := &book.Upstream{Pools: map[string]*book.Pool{"messages": {Name: "messages", By: []book.Source{{Body: "channel", DefaultText: "other"}}}}}
-	plan := content.NewPlan(u, &book.Method{Charges: map[string]int64{"messages": 1}})
+	plan := content.NewPlan(u, &book.Method{Charges: map[string]int64{"messages": 1}}, true)
 	for _, c := range []struct{ kind, body, key, doubt string }{
 		{"application/x-www-form-urlencoded", "channel=C1&text=a%20b", "C1", ""},
 		{"Application/X-WWW-Form-Urlencoded; charset=utf-8", "text=&channel=C%2F1", "C/1", ""},

@@ -186,7 +186,7 @@ func amounts(sources []Source, values []int64) iter.Seq2[string, *big.Int] {
 			n, price := big.NewInt(values[i]), sources[i].Price
 			for i++; i < len(sources) && sources[i].Role != 0; i++ {
 				if v := big.NewInt(values[i]); sources[i].Role == Factor {
-					n.Mul(n, v)
+					n.Mul(n, v.SetInt64(max(values[i], 1))) // an upstream that accepts 0 makes one
 				} else if n.Sub(n, v); n.Sign() < 0 {
 					n.SetInt64(0)
 				}

@@ -157,8 +157,23 @@ func (u *Upstream) BudgetsOf(keys map[string]string, method, job string) []*Pool
 	return slices.DeleteFunc(slices.Clone(u.Budgets), spares)
 }
 
+// Spares reports whether no budget is spent by the calls of a method that a job makes, whatever is in them: each has
+// quota none, and goes by the caller or the method alone.
+func (u *Upstream) Spares(method, job string) bool {
+	for _, p := range u.Budgets {
+		inside := func(s Source) bool { return !s.Call && !s.Caller }
+		if !p.OnlyKeys || slices.ContainsFunc(p.By, inside) || p.Keys[p.DefaultKey(method, job)] != nil {
+			return false
+		}
+	}
+	return len(u.Budgets) > 0
+}
+
 // Bills reports whether a call of the upstream may cost money.
 func (u *Upstream) Bills() bool {
+	if u.Prices != nil {
+		return true
+	}
 	for _, methods := range [...]map[string]*Method{u.Methods, u.Default} {
 		for _, m := range methods {
 			if m.Bill != nil && (m.Bill.Known > 0 || m.Bill.Prices != nil) {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
@@ -230,3 +231,109 @@ func TestBillsThatAreObserved(t *testing.T) {
 	}
 	r.billed("a model without a price costs the dearest", 3*903_000)
 }
+
+// keyed is a book in which alice and the job etl alone have budgets.
+const keyed = `
+revision: 1
+budgets:
+  vip: {quota: none, windows: [{per: month}], of: model, by: {header: X-User}, keys: {alice: 0.50 USD}}
+upstreams:
+  model:
+    hosts: [model.example.com]
+    pools: {requests: {quota: 100, windows: [{per: 10m}]}}
+    prices: {by: {body: model}, cases: {small: {in: 1 USD}, small from DAY: {in: 10 USD}}}
+    methods:
+      ask: {route: POST /ask, cost: 1, bill: {estimate: [{bytes: body, price: in}, {body: max, default: 100, copies: n, price: in}], actual: [{body: used.in, price: in}]}}
+      odd: {route: POST /odd, cost: 1}
+`
+
+// A key that has a budget pays for each call. Its calls of a method without a bill are refused, and those of others are not.
+func TestKeysWithABudgetPayForEachCall(t *testing.T) {
+	r := newBilled(t, "enforce", "refuse", `{"used":{"in":30}}`)
+	r.ledger = newLedger(t, strings.Replace(keyed, "DAY", "2099-01-01", 1), r.clock)
+	r.meter(nil)
+	odd := func(user string) error {
+		req, err := http.NewRequestWithContext(t.Context(), "POST", "http://model.example.com/odd", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-User", user)
+		resp, err := r.client.Do(req)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		return err
+	}
+	if err := odd("alice"); !errors.Is(err, quota.ErrUnpriced) || !strings.Contains(err.Error(), "budget vip needs one") {
+		t.Errorf("alice: %v", err)
+	}
+	if err := odd("bob"); err != nil {
+		t.Errorf("bob: %v", err)
+	}
+}
+
+// A bill that goes by the caller does not change what others may send.
+func TestABudgetOfAnotherCallerReadsNothing(t *testing.T) {
+	r := newBilled(t, "enforce", "refuse", `{"used":{"in":30}}`)
+	r.ledger = newLedger(t, strings.NewReplacer("DAY", "2099-01-01", "by: {header: X-User}", "by: {call: caller}").Replace(keyed), r.clock)
+	for job, refused := range map[string]bool{"alice": true, "bob": false} {
+		r.meter(nil)
+		_, _, err := r.do(meter.WithJob(t.Context(), job), "POST", "http://model.example.com/ask", `{"model":"tiny","model":"small"`)
+		if (err != nil) != refused {
+			t.Errorf("the body of %s, which is no JSON: %v", job, err)
+		}
+	}
+}
+
+// A number above any quota is impossible, and not the default. Of no copies, one may be made.
+func TestEnormousMaximum(t *testing.T) {
+	r := newBilled(t, "enforce", "refuse", `{"used":{"in":0,"out":0}}`)
+	for _, most := range []string{"9007199254740991", "9007199254740992", "9223372036854775807", "1e30", "99999999999999999999999"} {
+		if err := r.ask(`{"model":"small","max":` + most + `}`); !errors.Is(err, quota.ErrImpossible) {
+			t.Errorf("at most %s: %v", most, err)
+		}
+	}
+	if err := r.ask(`{"model":"big","max":1000,"n":0}`); !errors.Is(err, quota.ErrImpossible) { // 1 USD and more
+		t.Errorf("no copies: %v", err)
+	}
+}
+
+// The price of a call that waits may change meanwhile: it reserves the higher one, and settles to that of the time at
+// which it is sent.
+func TestAPriceThatMayChangeInAWait(t *testing.T) {
+	day := time.Now().UTC().Add(48 * time.Hour)
+	r := newBilled(t, "enforce", "refuse", "")
+	r.ledger = newLedger(t, strings.Replace(keyed, "DAY", day.Format(time.DateOnly), 1), r.clock)
+	spent := func() (n int64) {
+		all, err := r.ledger.View().Usage(t.Context(), book.Budgets, "")
+		if err != nil {
+			t.Error(err)
+		}
+		for _, u := range all {
+			n += u.Allowances[0].Used
+		}
+		return n
+	}
+	reserved := int64(-1)
+	base := meterBase(func(*http.Request) (*http.Response, error) {
+		reserved = spent()
+		return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(`{"used":{"in":30}}`))}, nil
+	})
+	for wait, want := range map[time.Duration]int64{0: 36 + 70, 72 * time.Hour: 10 * (36 + 70)} {
+		r.meter(&meter.Options{MaxWait: wait, Base: base})
+		before := spent()
+		if err := r.ask(`{"model":"small","max":70,"t":"..."}`, "X-User", "alice"); err != nil {
+			t.Fatal(err)
+		}
+		if reserved-before != want {
+			t.Errorf("with a wait of %s it reserves %d, want %d", wait, reserved-before, want)
+		}
+		if n := spent() - before; n != 30 {
+			t.Errorf("with a wait of %s it is settled to %d, want 30", wait, n)
+		}
+	}
+}
+
+type meterBase func(*http.Request) (*http.Response, error)
+
+func (f meterBase) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

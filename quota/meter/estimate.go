@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +22,7 @@ type priced struct {
 	plan     *content.Plan // nil: only functions price it
 	estimate quota.Units   // by pool; other pools have fixed prices
 	rates    book.Case     // of its bill in money
+	named    string        // in the list of prices, if its rates may change while the call waits
 	model    string        // the case of the prices that has these rates
 	cost     Cost          // of a function, or nil
 	settling settling
@@ -36,6 +38,7 @@ type plans struct {
 // facts are what a price book says of a method and its upstream, worked out once.
 type facts struct {
 	plan    *content.Plan // what the content of a call decides; nil: nothing
+	spared  *content.Plan // that of a call which spends no budget, whatever its content
 	units   quota.Units   // by pool, if nothing is known of the call; slots are no units
 	slots   time.Duration // the longest ttl of the slots that a call takes; 0: it takes none
 	atEnd   bool          // the upstream counts a call when it ends
@@ -81,7 +84,10 @@ func (t *Transport) newPlans(costs *quota.Book) *plans {
 
 // learn adds what is true of one method.
 func (f *facts) learn(u *book.Upstream, m *book.Method) {
-	f.plan, f.units = content.NewPlan(u, m), quota.Units{}
+	f.plan, f.units = content.NewPlan(u, m, true), quota.Units{}
+	if f.spared = f.plan; len(u.Budgets) > 0 {
+		f.spared = content.NewPlan(u, m, false)
+	}
 	for name, units := range m.Charges {
 		if ttl := slotTTL(u, name); ttl > 0 {
 			f.slots = max(f.slots, ttl)
@@ -103,6 +109,9 @@ func slotTTL(u *book.Upstream, pool string) time.Duration {
 	return 0
 }
 
+// wait is the longest time that the call waits for units.
+func (c *call) wait() time.Duration { return *cmp.Or(c.caller.MaxWait, &c.t.set.MaxWait) }
+
 // price reads a request for what its call will cost, if that is not fixed, and for the keys
 // of the pools that it charges.
 func (t *Transport) price(c *call, req *http.Request) error {
@@ -110,7 +119,11 @@ func (t *Transport) price(c *call, req *http.Request) error {
 	if price != nil || t.set.Actual[c.upstream.Name] != nil {
 		c.content = &priced{}
 	}
-	if plan := c.plan; plan != nil {
+	plan := c.plan
+	if c.upstream.Spares(c.name, c.caller.Job) {
+		plan = c.spared
+	}
+	if plan != nil {
 		most := cmp.Or(c.upstream.RequestBuffer, book.DefaultRequestBuffer)
 		r := plan.Request.Read(content.Message{Header: req.Header, Query: req.URL.RawQuery, Path: c.match.Segment, Call: c.name, Caller: book.CallerOf(c.caller.Job), Length: bodyLength(req), Most: most})
 		if err := t.readBody(c, req, r, plan.Request, most); err != nil {
@@ -118,14 +131,24 @@ func (t *Transport) price(c *call, req *http.Request) error {
 		}
 		c.keys = plan.Keys(r)
 		if plan.Priced {
-			rates, model, lacks := plan.Rates(r, quota.SystemClock{}.Now())
+			name, now := plan.Case(r), quota.SystemClock{}.Now()
+			rates, model, lacks := plan.Rates(name, now)
 			if lacks != "" && len(c.budgets()) > 0 {
 				return &quota.UnpricedError{Upstream: c.upstream.Name, Method: c.name, Hint: lacks}
 			}
-			c.content = &priced{plan: plan, rates: rates, model: model, estimate: plan.Estimate(r, rates, func(pool string, share int) (int64, bool) {
-				t.hearCosts(req.Context(), c.costOf(pool))
-				return t.memory.recall(c.costOf(pool), share)
-			})}
+			estimate := func(rates book.Case) quota.Units {
+				return plan.Estimate(r, rates, func(pool string, share int) (int64, bool) {
+					t.hearCosts(req.Context(), c.costOf(pool))
+					return t.memory.recall(c.costOf(pool), share)
+				})
+			}
+			c.content = &priced{plan: plan, rates: rates, model: model, estimate: estimate(rates)}
+			if wait := c.wait(); wait > 0 && rates != nil {
+				if then, _, lacks := plan.Rates(name, now.Add(wait)); lacks == "" && !reflect.DeepEqual(then, rates) { // the price may change while it waits
+					c.content.named = name
+					c.content.estimate[book.Money] = max(c.content.estimate[book.Money], estimate(then)[book.Money])
+				}
+			}
 		}
 	}
 	if price == nil {

@@ -23,7 +23,7 @@ const SpilledHeader = "Headroom-Spilled"
 // that is sent.
 func (t *Transport) obtain(c *call) (*call, error) {
 	ctx := c.context()
-	wait := *cmp.Or(c.caller.MaxWait, &t.set.MaxWait)
+	wait := c.wait()
 	if !c.match.MaySpill() || c.detour || c.req.Response != nil {
 		return c, c.reserve(wait)
 	}

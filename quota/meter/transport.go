@@ -300,6 +300,9 @@ func (c *call) reserve(wait time.Duration) error {
 		return err
 	}
 	c.granted = r
+	if c.content != nil && c.content.named != "" {
+		c.content.rates, _, _ = c.content.plan.Rates(c.content.named, quota.SystemClock{}.Now())
+	}
 	if record := charged.Of(ctx); record != nil {
 		record.Grant(c.keys, r)
 	}

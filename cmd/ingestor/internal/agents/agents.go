@@ -24,6 +24,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // Options are the settings of [Serve].
@@ -114,7 +115,12 @@ func (s *session) quota(ctx context.Context, in wantedPools) (pools, error) {
 	if err != nil {
 		return pools{}, err
 	}
-	all = slices.DeleteFunc(all, func(u quota.Usage) bool { return s.may(u.Pool.Upstream) != nil })
+	all = slices.DeleteFunc(all, func(u quota.Usage) bool {
+		if u.Pool.IsMoney() { // those of others are not its business
+			return u.Pool.Key != "" && u.Pool.Key != book.CallerOf(s.o.Job)
+		}
+		return s.may(u.Pool.Upstream) != nil
+	})
 	return pools{view.Pools(all), s.budget()}, nil
 }
 

@@ -46,6 +46,13 @@ func (s *session) call(w *wantedCall) (quota.Call, error) {
 	if err := checkUnits(w.Units); err != nil {
 		return c, err
 	}
+	for name := range w.Keys {
+		if budget, is := strings.CutPrefix(name, book.BudgetKey("")); is {
+			if p := s.ledger.Book().Upstreams[book.Budgets]; p != nil && p.Pools[budget] != nil && slices.ContainsFunc(p.Pools[budget].By, func(of book.Source) bool { return of.Caller }) {
+				return c, quota.BadInput("the key of %.80q is the job of this session; leave it out", name)
+			}
+		}
+	}
 	for _, pool := range s.fixed(&c) {
 		if _, estimated := c.Estimate[pool]; estimated { // it would replace the price
 			return c, quota.BadInput("the price book has the price of %s in %.80q; leave its units out", c.Method, pool)
@@ -74,6 +81,9 @@ func (s *session) fixed(c *quota.Call) (pools []string) {
 		if _, charged := m.Charges[pool]; m.Prices[pool] == nil && (charged || c.Estimate[pool] != 0) {
 			pools = append(pools, pool)
 		}
+	}
+	if m.Bill != nil && m.Bill.Prices == nil && len(m.Bill.Estimate) == 0 {
+		pools = append(pools, book.Money)
 	}
 	return pools
 }
@@ -157,6 +167,7 @@ type planned struct {
 	Fits    bool             `json:"fits" jsonschema:"whether all calls would be allowed now"`
 	Message string           `json:"message"`
 	Units   map[string]int64 `json:"units" jsonschema:"what the calls cost, by pool, as youtube/units"`
+	Bill    int64            `json:"bill,omitempty" jsonschema:"what they cost in money, in millionths of a dollar"`
 	// RetryAfter is when all of them fit, by what is spent so far.
 	RetryAfter float64 `json:"retry_after,omitempty" jsonschema:"seconds after which they may fit"`
 	Session    *budget `json:"session,omitempty"`
@@ -178,6 +189,10 @@ func (s *session) plan(ctx context.Context, in wantedPlan) (planned, error) {
 		units := sums[upstream]
 		cost += sum(units)
 		for name, n := range units {
+			if name == book.Money {
+				p.Bill += n
+				continue
+			}
 			p.Units[quota.Pool{Upstream: upstream, Account: s.o.Account, Name: name}.String()] = n
 		}
 		_, err := s.ledger.Check(ctx, quota.Call{Upstream: upstream, Account: s.o.Account, Class: s.o.Class, Job: s.o.Job, Charges: units})

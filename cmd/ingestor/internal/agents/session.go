@@ -16,6 +16,7 @@ import (
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/problem"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 const (
@@ -137,6 +138,7 @@ type reservation struct {
 	Message    string           `json:"message"`
 	ID         string           `json:"id,omitempty" jsonschema:"for settle"`
 	Charges    map[string]int64 `json:"charges,omitempty" jsonschema:"units by pool"`
+	Bill       *int64           `json:"bill,omitempty" jsonschema:"what its budgets in money keep for it, in millionths of a dollar; settle it as USD"`
 	Code       string           `json:"code,omitempty" jsonschema:"why it is not allowed: budget, refused, blocked, impossible or outage"`
 	RetryAfter float64          `json:"retry_after,omitempty" jsonschema:"seconds after which the same call may be allowed"`
 	Session    *budget          `json:"session,omitempty"`
@@ -186,6 +188,9 @@ func (s *session) reserve(ctx context.Context, in wantedReservation) (reservatio
 		s.freeSlots(&call, granted)
 	}
 	answer := reservation{Allowed: true, ID: id, Charges: granted.Charges(), Session: s.budget(), Message: "make the call"}
+	if bill, has := granted.Bill(); has {
+		answer.Bill = &bill
+	}
 	if known && granted.Repeat {
 		answer.Message += "; this id was granted before, and nothing more was charged"
 	}
@@ -268,6 +273,7 @@ type wantedSettlement struct {
 type settlement struct {
 	Back    int64   `json:"back" jsonschema:"units that came back"`
 	Charged int64   `json:"charged" jsonschema:"units that were charged on top"`
+	Bill    *int64  `json:"bill,omitempty" jsonschema:"what the call has cost in money, in millionths of a dollar"`
 	Session *budget `json:"session,omitempty"`
 }
 
@@ -299,7 +305,15 @@ func (s *session) settle(ctx context.Context, in wantedSettlement) (settlement, 
 	if err := granted.Done(ctx); err != nil {
 		s.log.Warn("give back the slots of a call", "error", err)
 	}
-	return settlement{done.Back, done.Charged, s.budget()}, nil
+	bill, has := granted.Bill()
+	if n, said := in.Units[book.Money]; said || in.NeverSent {
+		bill = n
+	}
+	answer := settlement{Back: done.Back, Charged: done.Charged, Session: s.budget()}
+	if has {
+		answer.Bill = &bill
+	}
+	return answer, nil
 }
 
 // settleUnits settles a reservation, or releases it.
@@ -317,8 +331,12 @@ func settleUnits(ctx context.Context, granted *held, in *wantedSettlement) (quot
 		return quota.Settlement{}, err
 	}
 	for _, pool := range granted.fixed {
-		if units, said := in.Units[pool]; said && units < granted.Charges()[pool] {
-			return quota.Settlement{}, quota.BadInput("each call costs %d in %s, whatever it returns; leave it out, or say never_sent if the call never left", granted.Charges()[pool], pool)
+		cost := granted.Charges()[pool]
+		if pool == book.Money {
+			cost, _ = granted.Bill()
+		}
+		if units, said := in.Units[pool]; said && units < cost {
+			return quota.Settlement{}, quota.BadInput("each call costs %d in %s, whatever it returns; leave it out, or say never_sent if the call never left", cost, pool)
 		}
 	}
 	return granted.Settle(ctx, in.Units)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/window"
 )
 
 // Metrics from the ledger. Upstream, account and pool together name a pool.
@@ -79,7 +80,9 @@ func (r *readings) pool(u *quota.Usage, budget bool) {
 		r.add(windowResetAt, instant(w.ResetAt), of...)
 		if budget {
 			r.add(budgetUsed, float64(w.Used)/1e6, of[2:]...)
-			r.add(budgetLimit, float64(w.Limit)/1e6, of[2:]...)
+			if w.Limit < window.MaxUnits { // else nothing bounds it
+				r.add(budgetLimit, float64(w.Limit)/1e6, of[2:]...)
+			}
 		}
 	}
 }

@@ -29,7 +29,7 @@ var execJob = pattern.Of(`^[a-z0-9][a-z0-9_-]{0,62}$`)
 
 // bounded checks the flags of the calls of a job, and returns the units that they may spend, 0 for no bound. A bound in
 // money becomes a budget of the price book.
-func bounded(s *settings.Settings, bound access.Bound, job string, upstreams *[]string, account, class string) (units int64, err error) {
+func bounded(a *session.Session, s *settings.Settings, bound access.Bound, job string, upstreams *[]string, account, class string) (units int64, err error) {
 	units, _, err = bound.Read()
 	if err == nil {
 		if err := s.KnownFlags(upstreams, account, class); err != nil {
@@ -39,6 +39,9 @@ func bounded(s *settings.Settings, bound access.Bound, job string, upstreams *[]
 	}
 	if err != nil {
 		return 0, console.Usage("--budget: %w", err)
+	}
+	if free := s.Unbilled[job]; free != "" {
+		fmt.Fprintf(a.Stderr, "ingestor: warning: job %s: %s\n", job, free)
 	}
 	return units, nil
 }
@@ -71,7 +74,7 @@ func ExecCommand(a *session.Session) *cobra.Command {
 					return console.Usage("--state: %w", err)
 				}
 			}
-			o.Budget, err = bounded(s, budget, o.Job, &o.Upstreams, o.Account, o.Class)
+			o.Budget, err = bounded(a, s, budget, o.Job, &o.Upstreams, o.Account, o.Class)
 			return err
 		}
 		return a.WithMeter(cmd, console.ExitDeferred, check, func(ctx context.Context, s *settings.Settings, l *quota.Ledger, done *console.Closers) (err error) {
@@ -179,15 +182,16 @@ func MCPCommand(a *session.Session) *cobra.Command {
 	var budget access.Bound
 	cmd := console.Command("mcp --budget BOUND", console.NoArgs, func(cmd *cobra.Command, _ []string) error {
 		check := func(s *settings.Settings) (err error) {
+			units, millionths, failed := budget.Read()
 			switch {
-			case budget == "" || budget == "0":
+			case units == 0 && millionths == 0 && failed == nil:
 				return console.Usage("--budget is missing: how much may the session spend?\nFor example: ingestor mcp --budget 500")
 			case !settings.CallerName().MatchString(o.Job):
 				return console.Usage("--job: %w", settings.ErrCallerName)
 			case o.Wait < 0:
 				return console.Usage("--wait is 0 or more")
 			}
-			o.Budget, err = bounded(s, budget, o.Job, &o.Upstreams, o.Account, o.Class)
+			o.Budget, err = bounded(a, s, budget, o.Job, &o.Upstreams, o.Account, o.Class)
 			return err
 		}
 		return a.WithMeter(cmd, console.ExitDone, check, func(ctx context.Context, _ *settings.Settings, l *quota.Ledger, _ *console.Closers) error {

@@ -78,9 +78,11 @@ type Settings struct {
 	Flags   *pflag.FlagSet   `yaml:"-"` // of the command
 	Book    *quota.Book      `yaml:"-"` // the price book
 	callers bool             // the price book has the budget of callers
-	State   string           `yaml:"-"` // the folder for what is kept between runs
-	Fresh   bool             `yaml:"-"` // the ledger is trusted as it is found
-	Key     meter.KeySource  `yaml:"-"` // replaces the environment and key_file; nil: they hold
+	// Unbilled says of callers with a bound in money which upstreams it does not bound.
+	Unbilled map[string]string `yaml:"-"`
+	State    string            `yaml:"-"` // the folder for what is kept between runs
+	Fresh    bool              `yaml:"-"` // the ledger is trusted as it is found
+	Key      meter.KeySource   `yaml:"-"` // replaces the environment and key_file; nil: they hold
 }
 
 // account is a further account of the price book.
@@ -275,10 +277,19 @@ func (s *Settings) BoundMoney(grants map[string]*access.Grant) (caller string, e
 	}
 	for _, caller := range callers {
 		g, of := grants[caller], len(d.Of)
+		var free []string
 		for _, name := range g.Upstreams {
 			if u := s.Book.Upstreams[name]; u != nil && u.Bills() {
 				d.Of = append(d.Of, name)
+			} else if u != nil {
+				free = append(free, name)
 			}
+		}
+		if len(free) > 0 {
+			if s.Unbilled == nil {
+				s.Unbilled = map[string]string{}
+			}
+			s.Unbilled[caller] = fmt.Sprintf("its budget of %s does not bound the calls of %s, for which the price book has no prices in money", g.Budget, strings.Join(free, ", "))
 		}
 		if len(d.Of) == of {
 			return caller, fmt.Errorf("%s needs prices in money, and the price book has none for %s\nFor models, extend one with prices, as in extends: builtin/openai-prices\n"+

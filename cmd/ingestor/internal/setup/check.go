@@ -41,6 +41,9 @@ const staleAfter = 180 * 24 * time.Hour
 // staleUpstreams warns of upstreams that were last compared with their source long ago, and of methods that lack a bill.
 func staleUpstreams(a *session.Session, f *findings, s *settings.Settings) {
 	now := a.Now()
+	for _, caller := range slices.Sorted(maps.Keys(s.Unbilled)) {
+		f.warn("price book", "token %s: %s", caller, s.Unbilled[caller])
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.Book.Upstreams)) {
 		u := s.Book.Upstreams[name]
 		if p := u.Prices; p != nil && len(u.Budgets) > 0 && !p.Verified.IsZero() && now.Sub(p.Verified) > staleAfter {
@@ -53,7 +56,7 @@ func staleUpstreams(a *session.Session, f *findings, s *settings.Settings) {
 			}
 		}
 		if len(lack) > 0 {
-			f.warn("price book", "budget %s pays for %s, and these methods have no bill, so their calls are refused: %s\nIf one is free, add to it: bill: 0 USD\nElse add the most that a call of it costs, as in bill: 5 USD", u.Budgets[0].Name, u.Name, strings.Join(lack, ", "))
+			f.warn("price book", "budget %s pays for %s, and these methods have no bill, so their calls are %s: %s\nIf one is free, add to it: bill: 0 USD\nElse add the most that a call of it costs, as in bill: 5 USD", u.Budgets[0].Name, u.Name, unbilled(u), strings.Join(lack, ", "))
 		}
 		if age := now.Sub(u.Verified); !u.Verified.IsZero() && age > staleAfter {
 			remedy := ""
@@ -63,6 +66,23 @@ func staleUpstreams(a *session.Session, f *findings, s *settings.Settings) {
 			f.warn("price book", "%s was verified on %s, %d days ago, and may be out of date%s", name, u.Verified.Format(time.DateOnly), age/(24*time.Hour), remedy)
 		}
 	}
+}
+
+// unbilled says what becomes of the calls of a method without a bill, whose upstream has budgets.
+func unbilled(u *book.Upstream) string {
+	of := map[string]bool{}
+	for _, p := range u.Budgets {
+		switch {
+		case u.Mode == book.Observe:
+			return "not counted in it"
+		case !p.OnlyKeys:
+			return "refused"
+		}
+		for key := range p.Keys {
+			of[key] = true
+		}
+	}
+	return "refused if they are of " + strings.Join(slices.Sorted(maps.Keys(of)), ", ")
 }
 
 func CheckCommand(a *session.Session) *cobra.Command {
