@@ -312,7 +312,7 @@ func TestBillsOfOwnIDs(t *testing.T) {
 		if err != nil || text != again.Token() {
 			t.Fatalf("%v, %v", text, err)
 		}
-		if _, err := l.SettleBounded(t.Context(), text, quota.Units{"calls": 1, book.Money: 1_000_001}); !errors.Is(err, quota.ErrBadInput) || !strings.Contains(err.Error(), "must be 0 to 1000000 millionths of USD, not 1000001: the call reserved 100000") {
+		if _, err := l.SettleBounded(t.Context(), text, quota.Units{"calls": 1, book.Money: 1_000_001}); !errors.Is(err, quota.ErrBadInput) || !strings.Contains(err.Error(), "must be 0 to 1000000 millionths of USD, not 1000001: the call reserved 0.10 USD") {
 			t.Errorf("ten times as much and more: %v", err)
 		}
 		if _, err := l.SettleBounded(t.Context(), text, quota.Units{"calls": 1, book.Money: 5}); err != nil {

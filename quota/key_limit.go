@@ -78,8 +78,12 @@ type keyLimits struct {
 	silent  atomic.Int64          // when the limit of a single key could last not be read
 	none    atomic.Bool           // the store keeps none
 
-	mu  sync.RWMutex
-	all map[string]map[string]setLimit // by family and page key, with those that were removed
+	changing changing     // the store, or nil
+	seen     atomic.Int64 // the change up to which the limits are known
+
+	held atomic.Bool // limits are known
+	mu   sync.RWMutex
+	all  map[string]map[string]setLimit // by family and page key, with those that were removed
 }
 
 // setLimit is the limit of a key. Answers may come late, so a higher version wins.
@@ -299,13 +303,23 @@ func (k *keyLimits) found(key string, families []string) (in string, last setLim
 
 // any reports whether limits of families are known.
 func (k *keyLimits) any(families ...string) bool {
+	if !k.held.Load() {
+		return false
+	}
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	return slices.ContainsFunc(families, func(family string) bool { return len(k.all[family]) > 0 })
 }
 
+// changing is a [LimitKeeper] that says at once whether a limit has changed: its number is another one then. No limit was
+// ever set while it is 0.
+type changing interface{ LimitChange() int64 }
+
 // fresh reports whether the limits were read a moment ago, so that no call need ask.
 func (l *Ledger) fresh() bool {
+	if k := &l.limits; k.changing != nil {
+		return k.changing.LimitChange() == k.seen.Load()
+	}
 	age := l.clock.Now().UnixNano() - l.limits.asked.Load()
 	return age >= 0 && age < int64(limitsAfter) || l.limits.none.Load()
 }
@@ -402,7 +416,10 @@ func (k *keyLimits) read(ctx context.Context, keeper LimitKeeper, clock Clock) e
 	}
 	isLast := func(c KeyLimit) bool { return c.Family == k.last.Family && c.Key == k.last.Key }
 	for after := k.last.Version - 1; ; after = k.last.Version {
-		began := clock.Now()
+		began, change := clock.Now(), int64(0)
+		if k.changing != nil {
+			change = k.changing.LimitChange()
+		}
 		changed, err := page(after)
 		switch {
 		case err != nil:
@@ -417,6 +434,7 @@ func (k *keyLimits) read(ctx context.Context, keeper LimitKeeper, clock Clock) e
 		}
 		if len(changed) < limitsPage {
 			k.asked.Store(began.UnixNano())
+			k.seen.Store(change)
 			return nil
 		}
 	}
@@ -427,6 +445,8 @@ func (k *keyLimits) forget() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.last, k.all = KeyLimit{}, nil
+	k.held.Store(false)
+	k.seen.Store(-1)
 	k.asked.Store(0)
 }
 
@@ -443,6 +463,7 @@ func (k *keyLimits) apply(changed []KeyLimit) {
 			k.all[c.Family] = make(map[string]setLimit)
 		}
 		if key := pageKey(c.Key); c.Version > k.all[c.Family][key].version {
+			k.held.Store(true)
 			k.all[c.Family][key] = setLimit{quota: c.Quota, version: c.Version, heard: c.heardAt(), until: c.Until}
 		}
 	}

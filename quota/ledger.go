@@ -106,6 +106,10 @@ func New(book *Book, store Store, o *Options) (*Ledger, error) {
 		l.clock = SystemClock{}
 	}
 	l.turns.keeper, _ = store.(NoteKeeper)
+	l.limits.changing, _ = store.(changing)
+	if _, keeps := store.(LimitKeeper); !keeps {
+		l.limits.none.Store(true)
+	}
 	l.journal, l.allowance, l.refusals.most = o.Journal, o.Allowance, o.NotBefore
 	if l.allowance == 0 {
 		l.allowance = DefaultAllowance

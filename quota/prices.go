@@ -27,7 +27,7 @@ type prices struct {
 	spans    map[string]time.Duration // by upstream with accounts: any, for how long units count at most
 	facts    map[[2]string]*facts     // of the pools, by upstream and name
 	learns   bool                     // there are pools whose limits are learned
-	shared   map[string]sharedLimits  // of upstreams with pools whose reported limits all processes share
+	shared   map[string]sharedLimits  // of upstreams with pools that take limits which all processes share
 }
 
 // facts are what a price book says of a pool beside its limits.
@@ -56,7 +56,7 @@ func (p *prices) note(u *book.Upstream) {
 		if l := pool.Learned; l != nil {
 			f.learned, p.learns = &pace.Bounds{From: float64(l.From), To: float64(l.To), Obey: l.Obey}, true
 		}
-		if f.shared {
+		if f.learned == nil {
 			p.shared[u.Name] = p.limitsOf(u.Name)
 		}
 		p.facts[[2]string{u.Name, pool.Name}] = f

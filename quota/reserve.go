@@ -77,7 +77,7 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price, err error) 
 	if len(price.charges) == 0 {
 		return l.unpriced(ctx, c, r, id), nil
 	}
-	if l.heard.adopted.Load() > 0 || len(l.prices.Load().shared) > 0 {
+	if l.heard.adopted.Load() > 0 || l.limits.held.Load() || !l.fresh() {
 		var unknown error
 		r.price, unknown = l.adopted(ctx, c, price, takesProbes)
 		err = cmp.Or(err, unknown)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/strictyaml"
 	"github.com/headroom-quota/headroom/quota/book"
 )
 
@@ -172,8 +173,8 @@ func (p *prices) checkLimit(upstream string, k *KeyLimit) error {
 	if pools := p.book.Upstreams[upstream].Pools; pools[name] == nil {
 		return BadInput("upstream %s has no pool %.40q; it has %s", upstream, name, strings.Join(slices.Sorted(maps.Keys(pools)), ", "))
 	}
-	if !p.of(upstream, name).shared {
-		return BadInput("upstream %s: the limit of the pool %.40q is that of the price book; a pool whose answers report a limit, or with limit: learn and a metric, takes another one", upstream, name)
+	if p.of(upstream, name).learned != nil {
+		return BadInput("upstream %s: the limit of the pool %.40q is learned; to begin anew: ingestor costs learned --forget %[1]s/%[2]s", upstream, name)
 	}
 	if pool := p.book.Upstreams[upstream].Pools[name]; upstream == book.Budgets && pool.By != nil && of.Key == "" {
 		return BadInput("budget %s is for each key; name one, as in %[1]s:KEY", name)
@@ -190,6 +191,37 @@ func (p *prices) checkLimit(upstream string, k *KeyLimit) error {
 		return BadInput("upstream %s: a window of the pool %s has room for %d units at most, not for a limit of %d", upstream, name, w.MaxLimit(), k.Quota)
 	}
 	return nil
+}
+
+// WindowKey returns the key under which the limit of one window of a pool is kept, for [Admin.SetLimit]. The pool is
+// named as in a limit, by its upstream and its key; the window by its length, as 10m, or by its name, as "day UTC". The
+// key of the pool alone is that of its longest window, and of others with the same length and quota.
+func (a Admin) WindowKey(family, key, window string) (string, error) {
+	p := a.ledger.current()
+	if p == nil {
+		return "", errNotMade
+	}
+	upstream := p.upstreamOfLimits(family)
+	of, _ := splitPlace(key)
+	of.Upstream = upstream
+	switch {
+	case upstream == "":
+		return "", BadInput("%.40q is no upstream with pools; a limit of a family holds in its windows without a quota of their own, so leave the window out", family)
+	case p.book.Upstreams[upstream].Pools[of.Name] == nil:
+		return key, nil // checkLimit says which there are
+	case upstream == book.Budgets:
+		return "", BadInput("a limit of budget %s holds in each of its windows; leave the window out", of.Name)
+	}
+	windows := p.windows(of)
+	known := make([]string, len(windows))
+	for i := range windows {
+		known[i] = windows[i].String()
+		if window == known[i] || window == windows[i].Length().String() || window == strictyaml.Duration(windows[i].Length()) {
+			key, _ := p.limitsOf(upstream).place(of, windows, i)
+			return key, nil
+		}
+	}
+	return "", BadInput("pool %s/%s has no window %.40q; it has %s", upstream, of.Name, window, strings.Join(known, ", "))
 }
 
 // limitsOf returns the families that have the limits of an upstream's pools.
@@ -210,8 +242,8 @@ func reportsLimit(u *book.Upstream, pool string) bool {
 	})
 }
 
-// shares reports whether all processes share the limit that is reported about a pool.
-func (p *prices) shares(pool Pool) bool { return p.of(pool.Upstream, pool.Name).shared }
+// takesLimits reports whether a pool takes limits at run time, which all processes share.
+func (p *prices) takesLimits(pool Pool) bool { return p.of(pool.Upstream, pool.Name).learned == nil }
 
 // upstreamOfLimits returns the upstream whose limits a person means by a family: it has its
 // name, or its limits are kept under it. It is "" if the price book has such a family.
@@ -256,7 +288,7 @@ func (l *Ledger) adoptLimits(ctx context.Context, p *prices, charges []Charge, c
 	}
 	if keeper != nil && !l.fresh() {
 		for i := range charges {
-			if pool := charges[i].Pool; p.shares(pool) {
+			if pool := charges[i].Pool; p.takesLimits(pool) {
 				unknown = cmp.Or(unknown, l.freshLimits(ctx, keeper, p.shared[upstream], pool, p.windows(pool)))
 			}
 		}
@@ -276,7 +308,7 @@ func (l *Ledger) adoptLimits(ctx context.Context, p *prices, charges []Charge, c
 			w := reportedWindow{&windows[j], u.Pools[c.Pool.Name].LearnLimit}
 			quota, until := l.heard.adoptedIn(c, j, w, now, probing)
 			byHand := false
-			if quota == 0 && p.shares(c.Pool) {
+			if quota == 0 && p.takesLimits(c.Pool) {
 				key, families := p.shared[upstream].place(c.Pool, windows, j)
 				quota, until, byHand = l.limits.inForce(key, families, w, now, probing)
 			}
@@ -297,8 +329,7 @@ func (l *Ledger) adoptLimits(ctx context.Context, p *prices, charges []Charge, c
 	return all, changed, unknown
 }
 
-// keeperOf returns the store if it keeps limits, and answers report some about the pools of
-// an upstream; else nil.
+// keeperOf returns the store if it keeps limits, and pools of an upstream take them; else nil.
 func (l *Ledger) keeperOf(p *prices, upstream string) LimitKeeper {
 	if p.shared[upstream] == nil {
 		return nil
@@ -335,7 +366,7 @@ func (k *keyLimits) inForce(key string, families []string, w reportedWindow, now
 // place.
 func (l *Ledger) shareLimit(ctx context.Context, p *prices, pool Pool, index int, limit int64, came time.Time) bool {
 	keeper := l.keeperOf(p, pool.Upstream)
-	if keeper == nil || !p.shares(pool) {
+	if keeper == nil || !p.of(pool.Upstream, pool.Name).shared {
 		return false
 	}
 	windows := p.windows(pool)

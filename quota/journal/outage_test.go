@@ -390,6 +390,7 @@ func TestObserverAndLogHearOfTheOutage(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.back(t)
+	time.Sleep(600 * time.Millisecond) // a limit that could not be read is asked for again half a second later
 	p.Reserve(t.Context(), quota.Call{Method: "videos.list"})
 	want := []quota.EventKind{"admitted", "settled", "outage", "replayed", "granted"}
 	if diff := cmp.Diff(want, p.events); diff != "" {

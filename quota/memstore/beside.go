@@ -5,12 +5,14 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/headroom-quota/headroom/quota"
 )
 
 // limits are the limits of keys that were set while the program runs, and the notes.
 type limits struct {
+	change  atomic.Int64 // counts the changes
 	mu      sync.Mutex
 	set     map[limitKey]quota.KeyLimit
 	changes []quota.KeyLimit // by their versions: the limits in force, and the last changes
@@ -44,6 +46,7 @@ func (s *Store) SetLimit(ctx context.Context, l quota.KeyLimit) (quota.KeyLimit,
 	if k.set == nil {
 		k.set = make(map[limitKey]quota.KeyLimit)
 	}
+	k.change.Add(1)
 	k.set[limitKey{l.Family, l.Key}] = l
 	k.changes = append(k.changes, l)
 	if n := len(k.changes); n > 2*(len(k.set)+quota.MaxLimitChanges) {
@@ -52,6 +55,14 @@ func (s *Store) SetLimit(ctx context.Context, l quota.KeyLimit) (quota.KeyLimit,
 		k.changes = append(old, k.changes[n-quota.MaxLimitChanges:]...)
 	}
 	return l, nil
+}
+
+// LimitChange returns a number that is another one after each change of a limit, and 0 before the first.
+func (s *Store) LimitChange() int64 {
+	if s == nil || s.backend == nil {
+		return 0
+	}
+	return s.backend.limits.change.Load()
 }
 
 // holds reports whether a change is the last one of its key.

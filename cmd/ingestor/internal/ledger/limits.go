@@ -71,7 +71,7 @@ func LimitsCommand(a *session.Session) *cobra.Command {
 			}
 		}
 		switch {
-		case c.file != "" && (len(args) > 0 || c.until != "" || c.duration != ""):
+		case c.file != "" && (len(args) > 0 || c.until != "" || c.duration != "" || c.window != ""):
 			return console.Usage("--file has the limits and when they end; give no others beside it")
 		case c.file != "":
 			return c.setAll(a, cmd)
@@ -91,6 +91,7 @@ func LimitsCommand(a *session.Session) *cobra.Command {
 		return c.set(a, cmd, args[0], args[1], 0)
 	}, a.CompleteFirst(familyNames))
 	for _, one := range []*cobra.Command{set, rm} {
+		one.Flags().StringVar(&c.window, "window", "", "only this `window` of a pool, by its length, as 10m (default the longest)")
 		one.Flags().StringVar(&c.reason, "reason", "", "`text` that says why; it is kept with the limit")
 		one.Flags().BoolVar(&c.dry, "dry-run", false, "set nothing; say who would be refused now")
 	}
@@ -314,8 +315,8 @@ func learnedBook(u *quota.Usage, p *view.Pool) string {
 
 // limitChange is how limits are set or removed.
 type limitChange struct {
-	reason, until, duration, file string
-	dry                           bool
+	reason, until, duration, file, window string
+	dry                                   bool
 }
 
 // wantedLimit is a limit to set, and where it stands: "limits.csv:7", or "" on the command line.
@@ -496,6 +497,12 @@ func (c *limitChange) make(ctx context.Context, a *session.Session, l *quota.Led
 		by = cmp.Or(u.Username, by)
 	}
 	admin, seen := l.Admin(), make(map[[2]string]string)
+	if c.window != "" {
+		var err error
+		if all[0].Key, err = admin.WindowKey(all[0].Family, all[0].Key, c.window); err != nil {
+			return console.BadUsage(err)
+		}
+	}
 	for i := range all {
 		k := &all[i]
 		if k.By = by; k.at == "" {
