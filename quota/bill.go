@@ -203,8 +203,10 @@ func (s *steps) climb(c *Call, ask func([]Charge) (refused Pool, err error)) err
 	}
 	for {
 		s.skip()
-		charges, class := s.limited()
-		c.Class = cmp.Or(class, c.Class)
+		charges, class, of := s.limited()
+		if class != "" {
+			c.Class, c.stepOf = class, of
+		}
 		refused, err := ask(charges)
 		i := slices.IndexFunc(s.charges[:len(s.budgets)], func(c Charge) bool { return c.Pool == refused })
 		if err != nil || i < 0 || s.passed[i] == len(s.budgets[i].Then) {
@@ -223,15 +225,16 @@ func (s *steps) skip() {
 	}
 }
 
-// limited returns the charges with the limits that hold on the steps that were passed, and the class that they give.
-func (s *steps) limited() (all []Charge, class string) {
+// limited returns the charges with the limits that hold on the steps that were passed, and the class that one of the
+// budgets gives.
+func (s *steps) limited() (all []Charge, class, of string) {
 	all = slices.Clone(s.charges)
 	rate := len(s.budgets)
 	for i, b := range s.budgets {
 		for k := range b.Then {
 			step, passed := &b.Then[k], k < s.passed[i]
-			if passed {
-				class = cmp.Or(step.Class, class)
+			if passed && step.Class != "" {
+				class, of = step.Class, b.Name
 			}
 			if step.Slow == nil {
 				continue
@@ -253,7 +256,7 @@ func (s *steps) limited() (all []Charge, class string) {
 			}
 		}
 	}
-	return all, class
+	return all, class, of
 }
 
 // slowed adds to a refusal by the rate of a step which budget slows its calls down, and from where on.

@@ -48,6 +48,8 @@ type Call struct {
 	TellsAnswer bool
 
 	turn *turn // of one that waits
+
+	stepOf string // the budget whose step has given the class
 }
 
 func (c *Call) labels() Labels {

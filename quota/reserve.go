@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -56,6 +57,9 @@ func (l *Ledger) Reserve(ctx context.Context, c Call) (*Reservation, error) {
 		r, err = l.reserve(ctx, &c, price, unknown)
 	}
 	if b != nil {
+		if err != nil && c.stepOf != "" {
+			err = fmt.Errorf("%w\nA step of budget %s gives its calls the class %s now", err, c.stepOf, c.Class)
+		}
 		return b.join(ctx, l, r, err)
 	}
 	return r, err
