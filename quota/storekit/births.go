@@ -168,7 +168,11 @@ func (b *Births) Keep(ctx context.Context) error {
 		if k.is == k.kept || k.is.Born.IsZero() {
 			continue
 		}
-		if err := b.kept.Remember(ctx, pool, k.is); err != nil {
+		err := b.kept.Remember(ctx, pool, k.is)
+		for tries := 1; err != nil && tries < keepTries; tries++ { // processes that end together write together
+			err = b.kept.Remember(ctx, pool, k.is)
+		}
+		if err != nil {
 			return err
 		}
 		k.kept = k.is
@@ -176,6 +180,9 @@ func (b *Births) Keep(ctx context.Context) error {
 	}
 	return nil
 }
+
+// keepTries is how often Keep tries to write a page. A journal waits for a second each time while others write.
+const keepTries = 5
 
 // due reports whether a page must be kept anew.
 func due(k known) bool {

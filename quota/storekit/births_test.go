@@ -2,6 +2,7 @@ package storekit_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -22,11 +23,16 @@ func birth(born, latest, until int, generation int64) storekit.Birth {
 type kept struct {
 	storekit.Birth
 	writes int
+	busy   int // how many writes fail
 }
 
 func (k *kept) Recall(context.Context, quota.Pool) (storekit.Birth, error) { return k.Birth, nil }
 
 func (k *kept) Remember(_ context.Context, _ quota.Pool, b storekit.Birth) error {
+	if k.busy > 0 {
+		k.busy--
+		return errors.New("others write")
+	}
 	k.Birth = b
 	k.writes++
 	return nil
@@ -105,6 +111,10 @@ func TestAPageIsSeldomKept(t *testing.T) {
 		t.Errorf("kept of ledger %q", k.Identity)
 	}
 	b.Grew(pool, 2, at(2))
+	if k.busy = 9; b.Keep(t.Context()) == nil {
+		t.Error("what could not be written for long is no error")
+	}
+	k.busy = 4
 	if err := b.Keep(t.Context()); err != nil || k.writes != 5 || !k.Latest.Equal(at(2)) {
 		t.Errorf("at the end %+v is kept, %v", *k, err)
 	}
