@@ -169,7 +169,7 @@ func spendMoney(path string, begin func() bool, out io.Writer) error {
 	}
 	callers.Wait()
 	err = errors.Join(<-failed, <-failed, <-failed, transport.Flush(context.Background()))
-	return errors.Join(err, opened.Close())
+	return errors.Join(err, leave(opened))
 }
 
 // callProviders makes calls, and tells of each one that was sent, and whether its answer was read to the end. Without a
@@ -204,7 +204,7 @@ func callProviders(transport http.RoundTripper, costs *quota.Book, name string, 
 			}
 			time.Sleep(25 * time.Millisecond) // calls under way give something back
 			continue
-		case errors.Is(err, quota.ErrOutage) && outages < 100: // the server of a busy machine did not answer in time
+		case errors.Is(err, quota.ErrOutage) && outages < 600: // the server of a busy machine did not answer in time
 			cancel()
 			outages++
 			tell(fmt.Sprint("outage-", outages, "-", id), false)
