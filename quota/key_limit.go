@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -361,9 +362,12 @@ func (l *Ledger) freshLimit(ctx context.Context, keeper LimitKeeper, key string,
 // askLimit reads the limit of a key. The store has its time to answer even if the caller has
 // not: what a caller's patience cuts off says nothing about the store.
 func (l *Ledger) askLimit(ctx context.Context, keeper LimitKeeper, key string, families []string) error {
-	answered := make(chan error, 1)
+	answered, most := make(chan error, 1), limitsWithin
+	if l.limits.asked.Load() == 0 && strings.HasPrefix(families[0], LimitsOfUpstream) {
+		most = settleTimeout // without an answer, the call fails, whatever the store's own timeout is
+	}
 	go func() {
-		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), limitsWithin)
+		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), most)
 		defer cancel()
 		var failed error
 		for _, family := range families {
