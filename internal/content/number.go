@@ -33,7 +33,7 @@ func Number(text string) (int64, bool) {
 }
 
 // mostText is the largest number of units.
-var mostText = strconv.Itoa(window.MaxUnits)
+var mostText = strconv.FormatInt(window.MaxUnits, 10)
 
 // huge reports whether a text is a number above any quota.
 func huge(text string) bool {

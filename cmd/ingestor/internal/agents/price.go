@@ -47,10 +47,8 @@ func (s *session) call(w *wantedCall) (quota.Call, error) {
 		return c, err
 	}
 	for name := range w.Keys {
-		if budget, is := strings.CutPrefix(name, book.BudgetKey("")); is {
-			if p := s.ledger.Book().Upstreams[book.Budgets]; p != nil && p.Pools[budget] != nil && slices.ContainsFunc(p.Pools[budget].By, func(of book.Source) bool { return of.Caller }) {
-				return c, quota.BadInput("the key of %.80q is the job of this session; leave it out", name)
-			}
+		if s.byJob(name) {
+			return c, quota.BadInput("the key of %.80q is the job of this session; leave it out", name)
 		}
 	}
 	for _, pool := range s.fixed(&c) {
@@ -59,6 +57,16 @@ func (s *session) call(w *wantedCall) (quota.Call, error) {
 		}
 	}
 	return c, nil
+}
+
+// byJob reports whether a pool is a budget whose key is the job of the session.
+func (s *session) byJob(pool string) bool {
+	budget, is := strings.CutPrefix(pool, book.BudgetKey(""))
+	budgets := s.ledger.Book().Upstreams[book.Budgets]
+	if !is || budgets == nil || budgets.Pools[budget] == nil {
+		return false
+	}
+	return slices.ContainsFunc(budgets.Pools[budget].By, func(of book.Source) bool { return of.Caller })
 }
 
 func checkUnits(units map[string]int64) error {

@@ -167,10 +167,8 @@ func ParseEnd(text string) (time.Time, error) {
 
 // ParseMoment parses a day, a time in RFC 3339, or how long ago a time was, such as 7d.
 func ParseMoment(text string, now time.Time) (time.Time, error) {
-	for _, layout := range []string{time.DateOnly, time.RFC3339} {
-		if t, err := time.Parse(layout, text); err == nil {
-			return t, nil
-		}
+	if t, err := ParseEnd(text); err == nil {
+		return t, nil
 	}
 	if d, err := ParseSpan(text); err == nil {
 		return now.Add(-d), nil
