@@ -29,8 +29,8 @@ type Server interface {
 }
 
 // Shared locks by leases on a server. Calls may still be admitted while the server is
-// down, so then Files at least keep the processes of this machine apart. The tokens
-// stop a process that was overtaken meanwhile.
+// down, so then Files at least keep the processes of this machine apart, also from one
+// that has a lease. The tokens stop a process that was overtaken meanwhile.
 type Shared struct {
 	Server Server
 	Files  Files
@@ -57,6 +57,9 @@ func (s Shared) Lock(ctx context.Context, name string) (Lock, error) {
 	}
 	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	l := &lease{server: s.Server, name: name, token: token, lost: make(chan struct{}), stop: stop}
+	if s.Files != "" {
+		l.file, _ = s.Files.Lock(ctx, name) // a process that was overtaken may still have it
+	}
 	l.done.Go(func() { l.renew(renewing, asked.Add(Life)) })
 	return l, nil
 }
@@ -106,6 +109,7 @@ type lease struct {
 	server Server
 	name   string
 	token  int64
+	file   Lock // for an outage; nil if it could not be had
 	lost   chan struct{}
 	stop   context.CancelFunc
 	done   sync.WaitGroup
@@ -117,10 +121,14 @@ func (l *lease) Lost() <-chan struct{} { return l.lost }
 func (l *lease) Unlock() error {
 	l.stop()
 	l.done.Wait()
-	if _, err := l.server.KeepLease(context.Background(), l.name, l.token, 0); err != nil {
-		return fmt.Errorf("give the lease back: %w", err)
+	var err error
+	if l.file != nil {
+		err = l.file.Unlock() // first, so that the next holder can have it
 	}
-	return nil
+	if _, failed := l.server.KeepLease(context.Background(), l.name, l.token, 0); failed != nil {
+		err = errors.Join(err, fmt.Errorf("give the lease back: %w", failed))
+	}
+	return err
 }
 
 // renew prolongs the lease until it is given back or lost. As it does not know when

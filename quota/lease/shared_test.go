@@ -126,6 +126,28 @@ func TestLeaseInAnOutage(t *testing.T) {
 	}
 }
 
+// A job that began before an outage is not run by another process of this machine meanwhile.
+func TestLeaseOfBeforeAnOutage(t *testing.T) {
+	s := start(t)
+	one := machine(t, s.Addr)
+	lock, err := one.Lock(t.Context(), "default/charts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Kill()
+	if _, err := one.Lock(t.Context(), "default/charts"); !errors.Is(err, lease.ErrHeld) {
+		t.Errorf("another process of this machine: %v", err)
+	}
+	_ = lock.Unlock() // the server is gone
+	next, err := one.Lock(t.Context(), "default/charts")
+	if err != nil {
+		t.Fatalf("after the job has ended: %v", err)
+	}
+	if err := next.Unlock(); err != nil {
+		t.Error(err)
+	}
+}
+
 // server gives a lease to whoever asks, and keeps it as it is told.
 type server struct{ keep func() (bool, error) }
 

@@ -150,12 +150,15 @@ func (s *Store) TakeLease(ctx context.Context, name, holder string, life time.Du
 	var has string
 	var until time.Time
 	err = s.beside(ctx, func(ctx context.Context, b *server) (err error) {
-		for tries := 0; tries == 0 || tries == 1 && errors.Is(err, pgx.ErrNoRows); tries++ { // another process took it at the same moment
+		err = pgx.ErrNoRows // says below that another process took it at the same moment
+		for tries := 0; tries < 5 && errors.Is(err, pgx.ErrNoRows); tries++ {
 			err = b.pool.QueryRow(ctx, b.sql["lease_take"], name, holder, life.Microseconds()).Scan(&taken, &token, &has, &until)
 		}
 		return err
 	})
 	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return 0, fmt.Errorf("%w: %s goes from one process to the next right now", lease.ErrHeld, name)
 	case err != nil:
 		return 0, fmt.Errorf("lease %s: %w: %w", name, quota.ErrOutage, err)
 	case !taken:

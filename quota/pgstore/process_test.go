@@ -264,3 +264,42 @@ func TestLease(t *testing.T) {
 		t.Errorf("kept by a holder that was overtaken: %t, %v", held, err)
 	}
 }
+
+// TestLeaseIsNotTakenFromWhoWasFirst: a process that asked before another got the lease, and had to wait for it, would
+// have had the lease until earlier. That makes the other's no lease of a clock that was far ahead.
+func TestLeaseIsNotTakenFromWhoWasFirst(t *testing.T) {
+	url := pgtest.Shared(t)
+	other, c := openAt(t, url, &pgstore.Options{Timeout: time.Minute}), session(t, url)
+	if token, err := other.TakeLease(t.Context(), "job", "other", time.Minute); err != nil {
+		t.Fatal(err)
+	} else if _, err := other.KeepLease(t.Context(), "job", token, 0); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := c.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "SELECT FROM headroom_ledger.leases WHERE name = 'job' FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan error, 1)
+	go func() {
+		_, err := other.TakeLease(t.Context(), "job", "other", time.Minute)
+		asked <- err
+	}()
+	for waits := false; !waits; {
+		if err := tx.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND transactionid = pg_current_xact_id()::xid)").Scan(&waits); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var taken bool
+	if err := tx.QueryRow(t.Context(), pgstore.Statement("lease_take"), "job", "one", time.Minute.Microseconds()).Scan(&taken, nil, nil, nil); err != nil || !taken {
+		t.Fatalf("who was first: %t, %v", taken, err)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-asked; err == nil || !strings.Contains(err.Error(), "held by one") {
+		t.Errorf("who waited took it: %v", err)
+	}
+}

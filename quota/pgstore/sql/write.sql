@@ -108,19 +108,20 @@ WITH gone AS (
 )
 SELECT count(*) FROM gone;
 
--- lease_take gives a lease to a holder if nobody has it, and returns who has it now. Args:
--- name, holder, life in microseconds.
+-- lease_take gives a lease to a holder if nobody has it, and returns who has it now, or no row
+-- if another process took it meanwhile. Args: name, holder, life in microseconds.
 WITH taken AS (
 	INSERT INTO headroom_ledger.leases AS l (name, holder, token, until)
 	VALUES ($1::text, $2::text, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, clock_timestamp() + $3::bigint * interval '1 microsecond')
-	ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, token = greatest(excluded.token, l.token + 1), until = excluded.until
-		WHERE l.until <= clock_timestamp() OR l.until > excluded.until -- the clock had been far ahead
+	ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, token = greatest(excluded.token, l.token + 1), until = clock_timestamp() + $3::bigint * interval '1 microsecond'
+		-- Later than any lease can last: the clock had been far ahead. What is excluded is of before the wait for another's.
+		WHERE l.until <= clock_timestamp() OR l.until > clock_timestamp() + $3::bigint * interval '1 microsecond'
 	RETURNING token, holder, until
 )
 SELECT true, token, holder, until FROM taken
 UNION ALL
 SELECT false, l.token, l.holder, l.until FROM headroom_ledger.leases AS l
-WHERE l.name = $1::text AND NOT EXISTS (SELECT 1 FROM taken);
+WHERE l.name = $1::text AND l.until > clock_timestamp() AND NOT EXISTS (SELECT 1 FROM taken);
 
 -- lease_keep prolongs a lease from now on, or gives it back if life is 0. It changes no row
 -- if the lease is not held under this token. Args: name, token, life in microseconds.
