@@ -27,6 +27,9 @@ type KeyLimit struct {
 	At      time.Time `json:"at"`      // when, by the store's clock
 	Version int64     `json:"version"` // of the store's limits; each change has a higher one
 
+	// Headroom is what ordinary calls leave free of the quota of a pool. Nil is the share of the price book.
+	Headroom *int64 `json:"headroom,omitempty"`
+
 	// Until is when the limit ends by itself, and the price book's holds again. Zero: it does not.
 	// A refusal by a lower limit names that time if the call fits then. One by a higher limit does not
 	// foresee its end.
@@ -90,6 +93,7 @@ type keyLimits struct {
 // setLimit is the limit of a key. Answers may come late, so a higher version wins.
 type setLimit struct {
 	quota, version int64
+	headroom       *int64 // of the quota; nil: the price book's share
 
 	heard  time.Time // when the upstream has reported it last; zero: a person has set it
 	until  time.Time // it holds until then; zero: it does not end by itself
@@ -165,7 +169,11 @@ func (a Admin) checkLimit(k KeyLimit, known bool) (KeyLimit, error) {
 	case k.Reason != "" && !printable(k.Reason, maxReason):
 		return k, BadInput("the reason must be at most %d printable bytes", maxReason)
 	case k.Quota == 0:
-		k.Until = time.Time{}
+		k.Until, k.Headroom = time.Time{}, nil
+	case k.Headroom != nil && upstream == "":
+		return k, BadInput("family %s: a key has no headroom; set its quota to what it may use", k.Family)
+	case k.Headroom != nil && (*k.Headroom < 0 || *k.Headroom >= k.Quota):
+		return k, BadInput("upstream %s: a headroom of %d is not below the quota of %d, or below 0: lower it, so that something is left", upstream, *k.Headroom, k.Quota)
 	case !k.Until.IsZero() && !k.Until.After(l.now()):
 		return k, BadInput("family %s: the limit would end at %s, which has passed", k.Family, k.Until.UTC().Format(time.RFC3339))
 	case k.Until.UTC().Year() > 9999: // no JSON has such a time
@@ -185,7 +193,7 @@ func (l *Ledger) dropLimit(ctx context.Context, keeper LimitKeeper, k KeyLimit, 
 	for _, k.Family = range families {
 		was, err := keeper.KeyLimit(ctx, k.Family, k.Key)
 		if err == nil && was != nil && was.Quota > 0 {
-			k.Quota = 0
+			k.Quota, k.Headroom = 0, nil
 			_, err = keeper.SetLimit(ctx, k)
 		}
 		if err != nil {
@@ -266,7 +274,7 @@ func (l *Ledger) priced(ctx context.Context, p *prices, c *Call) (*price, error)
 			return made, cmp.Or(err, unknown)
 		}
 		for i, was := range f.charge(pageKey(c.Key)).Windows {
-			made.adopted = append(made.adopted, adopted{made.charges[0].Pool, i, was.Name, quota, was.Limit, until, true})
+			made.adopted = append(made.adopted, adopted{pool: made.charges[0].Pool, window: i, name: was.Name, quota: quota, was: was.Limit, until: until, byHand: true})
 		}
 		if errors.Is(err, ErrImpossible) { // the store says so, and notForever until when
 			err = nil
@@ -468,7 +476,7 @@ func (k *keyLimits) apply(changed []KeyLimit) {
 		}
 		if key := pageKey(c.Key); c.Version > k.all[c.Family][key].version {
 			k.held.Store(true)
-			k.all[c.Family][key] = setLimit{quota: c.Quota, version: c.Version, heard: c.heardAt(), until: c.Until}
+			k.all[c.Family][key] = setLimit{quota: c.Quota, version: c.Version, headroom: c.Headroom, heard: c.heardAt(), until: c.Until}
 		}
 	}
 }

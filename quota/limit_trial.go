@@ -89,7 +89,8 @@ func (l *Ledger) tryPool(ctx context.Context, p *prices, k *KeyLimit) (c Charge,
 		}
 		found = true
 		if then[i] = c.Windows[i]; k.Quota > 0 {
-			then[i].Limit = max(windows[i].Reported(k.Quota).Limit(book.Class{}), 0)
+			in := withLimit(&windows[i], k.Quota, k.Headroom)
+			then[i].Limit = max(in.Limit(book.Class{}), 0)
 		}
 	}
 	if !found {

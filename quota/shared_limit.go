@@ -106,7 +106,7 @@ func (s *setLimit) inForce(w reportedWindow, now time.Time, p probing) (limit in
 	life := lifeOf(w.Window)
 	end := s.heard.Add(life)
 	switch {
-	case limit == 0 || limit == w.Quota || s.ended(now):
+	case limit == 0 || limit == w.Quota && s.headroom == nil || s.ended(now):
 		return 0, time.Time{}
 	case s.heard.IsZero() || limit > w.Quota && w.learns:
 		return limit, s.until
@@ -269,6 +269,7 @@ type adopted struct {
 	window int
 	name   string    // of the window
 	quota  int64     // in place of that of the book
+	free   int64     // of it, by ordinary calls
 	was    int64     // the limit by the book
 	until  time.Time // when it ends, unless it is reported again; zero: not by itself
 	byHand bool      // a person has set it
@@ -306,13 +307,14 @@ func (l *Ledger) adoptLimits(ctx context.Context, p *prices, charges []Charge, c
 		copied := false
 		for j := range min(len(windows), len(c.Windows)) {
 			w := reportedWindow{&windows[j], u.Pools[c.Pool.Name].LearnLimit}
-			quota, until := l.heard.adoptedIn(c, j, w, now, probing)
-			byHand := false
-			if quota == 0 && p.takesLimits(c.Pool) {
+			a := adopted{pool: c.Pool, window: j, name: c.Windows[j].Name, was: c.Windows[j].Limit}
+			a.quota, a.until = l.heard.adoptedIn(c, j, w, now, probing)
+			var headroom *int64
+			if a.quota == 0 && p.takesLimits(c.Pool) {
 				key, families := p.shared[upstream].place(c.Pool, windows, j)
-				quota, until, byHand = l.limits.inForce(key, families, w, now, probing)
+				headroom = l.limits.inForce(key, families, w, now, probing, &a)
 			}
-			if quota == 0 {
+			if a.quota == 0 {
 				continue
 			}
 			if changed == nil {
@@ -321,9 +323,10 @@ func (l *Ledger) adoptLimits(ctx context.Context, p *prices, charges []Charge, c
 			if !copied {
 				all[i].Windows, copied = slices.Clone(c.Windows), true
 			}
-			limit := &all[i].Windows[j]
-			changed = append(changed, adopted{c.Pool, j, limit.Name, quota, limit.Limit, until, byHand})
-			limit.Limit = max(windows[j].Reported(quota).Limit(u.Classes[class]), 0)
+			in := withLimit(&windows[j], a.quota, headroom)
+			a.free = in.Headroom
+			changed = append(changed, a)
+			all[i].Windows[j].Limit = max(in.Limit(u.Classes[class]), 0)
 		}
 	}
 	return all, changed, unknown
@@ -349,16 +352,26 @@ func (l *Ledger) freshLimits(ctx context.Context, keeper LimitKeeper, s sharedLi
 	return unknown
 }
 
-// inForce returns the limit in place of the quota of a window, or 0, and whether a person has set it.
-func (k *keyLimits) inForce(key string, families []string, w reportedWindow, now time.Time, p probing) (limit int64, until time.Time, byHand bool) {
+// withLimit returns a window with a limit in place of its quota, and a headroom if one was set with it.
+func withLimit(w *book.Window, quota int64, headroom *int64) book.Window {
+	in := w.Reported(quota)
+	if headroom != nil {
+		in.Headroom = min(*headroom, quota-1)
+	}
+	return in
+}
+
+// inForce fills in the limit in place of the quota of a window, or 0, and returns the headroom that was set with it.
+func (k *keyLimits) inForce(key string, families []string, w reportedWindow, now time.Time, p probing, a *adopted) (headroom *int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	family, s := k.found(key, families)
 	probed := s.probed
-	if limit, until = s.inForce(w, now, p); s.probed != probed {
+	if a.quota, a.until = s.inForce(w, now, p); s.probed != probed {
 		k.all[family][pageKey(key)] = s
 	}
-	return limit, until, s.heard.IsZero()
+	a.byHand = s.heard.IsZero()
+	return s.headroom
 }
 
 // shareLimit keeps a limit for all processes, unless it is kept already, or a later report is.
@@ -383,7 +396,7 @@ func (l *Ledger) shareLimit(ctx context.Context, p *prices, pool Pool, index int
 	if l.limits.none.Load() {
 		return false
 	}
-	if limit == w.Quota {
+	if k.Headroom, k.Until = l.limits.headroom(key, families, limit, now); limit == w.Quota && k.Headroom == nil {
 		k.Quota = 0
 	}
 	if l.limits.stands(&k, families, w, came, now) {
@@ -405,6 +418,16 @@ func (l *Ledger) shareLimit(ctx context.Context, p *prices, pool Pool, index int
 	return err == nil
 }
 
+// headroom returns the headroom that a person has set, and when it ends. It stays when the upstream reports a limit.
+func (k *keyLimits) headroom(key string, families []string, limit int64, now time.Time) (headroom *int64, until time.Time) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	if _, kept := k.found(key, families); kept.headroom != nil && !kept.ended(now) {
+		return new(min(*kept.headroom, limit-1)), kept.until
+	}
+	return nil, until
+}
+
 // stands reports whether what is kept of a limit need not change by a report of the time came.
 func (k *keyLimits) stands(l *KeyLimit, families []string, w reportedWindow, came, now time.Time) bool {
 	k.mu.RLock()
@@ -418,6 +441,8 @@ func (k *keyLimits) stands(l *KeyLimit, families []string, w reportedWindow, cam
 	}
 	switch {
 	case heard && later < -raiseAfter && kept.heard.Sub(now) < raiseAfter: // or a clock was wrong
+		return true
+	case l.Headroom != nil && holds == l.Quota && !heard: // a person has set it, for as long as that is right
 		return true
 	case holds == l.Quota && (l.Quota == 0 || l.Quota > w.Quota || later < renewed):
 		return true

@@ -3,6 +3,7 @@ package quota_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -189,6 +190,42 @@ func TestSharedLimitByHand(t *testing.T) {
 }
 
 // A family with the name of the upstream has keys of its own, which clients may choose.
+// TestSharedLimitWithHeadroom: a headroom that a person has set holds until it ends, also with the quota of the price
+// book and after reports of other limits.
+func TestSharedLimitWithHeadroom(t *testing.T) {
+	l := newSharedLedger(t, limitStores(t)["sqlite"]())
+	k := quota.KeyLimit{Family: "api", Key: "units", Quota: 100, Headroom: new(int64(0)), By: "ann", Until: l.clock.Now().Add(time.Hour)}
+	if trial, err := l.Admin().TryLimit(t.Context(), k); err != nil || trial.Limit != 60 || trial.Before != 60 {
+		t.Errorf("it would do %+v %v", trial, err)
+	}
+	if _, err := l.Admin().SetLimit(t.Context(), k); err != nil {
+		t.Fatal(err)
+	}
+	l.want("without headroom", 100, 100, 60)
+	usage, err := l.View().Usage(t.Context(), "api", "default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range usage {
+		if w := u.Allowances[0]; u.Pool.Name == "units" && (w.Reported != 100 || w.ReportedHeadroom != 0 || w.Headroom != 10) {
+			t.Errorf("the usage says %+v", w)
+		}
+	}
+	for _, limit := range []int64{100, 200, 30, 100} {
+		l.clock.ahead.Add(int64(2 * time.Minute))
+		l.observe("units", "default", 24*time.Hour, limit)
+		l.want(fmt.Sprintf("after a report of %d", limit), limit, limit, 60)
+	}
+	l.clock.ahead.Add(int64(time.Hour))
+	l.want("after its end", 90, 90, 60)
+	k.Headroom, k.Until = new(int64(100)), time.Time{}
+	_, err = l.Admin().SetLimit(t.Context(), k)
+	plain(t, err, quota.ErrBadInput, "a headroom of 100 is not below the quota of 100")
+	k.Headroom, k.Family, k.Key = new(int64(1)), "client", "acme"
+	_, err = l.Admin().SetLimit(t.Context(), k)
+	plain(t, err, quota.ErrBadInput, "a key has no headroom")
+}
+
 func TestSharedLimitBesideAFamilyOfTheSameName(t *testing.T) {
 	for name, open := range limitStores(t) {
 		t.Run(name, func(t *testing.T) {

@@ -37,6 +37,8 @@ type WindowUsage struct {
 	// Reported is the limit of the upstream that holds in place of Quota: its answers have
 	// reported it, or a person has set it. Zero is none.
 	Reported int64
+	// ReportedHeadroom is what ordinary callers leave free of Reported.
+	ReportedHeadroom int64
 	// ReportedUntil is when a reported limit ends, unless it is reported again. Zero: it
 	// does not end by itself.
 	ReportedUntil time.Time
@@ -161,7 +163,7 @@ func usage(s PageState, windows []book.Window, reported []adopted) Usage {
 	for _, a := range reported {
 		if a.pool == s.Pool {
 			w := &u.Allowances[a.window]
-			w.Reported, w.ReportedUntil, w.ByHand = a.quota, a.until, a.byHand
+			w.Reported, w.ReportedHeadroom, w.ReportedUntil, w.ByHand = a.quota, a.free, a.until, a.byHand
 		}
 	}
 	return u

@@ -61,7 +61,7 @@ func ReadPast(ctx context.Context, l *quota.Ledger, clock *quota.SimClock) (*Pas
 		if i := slices.IndexFunc(u.Allowances, func(w quota.WindowUsage) bool { return w.Reported > 0 }); i >= 0 && l.Book().Upstreams[u.Pool.Upstream] != nil {
 			w := u.Allowances[i]
 			past.Limits = append(past.Limits, quota.KeyLimit{
-				Family: quota.LimitsOfUpstream + u.Pool.Upstream, Key: u.Pool.Name, Quota: w.Reported, Until: w.ReportedUntil, By: "the plan", Reason: earlierSpend,
+				Family: quota.LimitsOfUpstream + u.Pool.Upstream, Key: u.Pool.Name, Quota: w.Reported, Headroom: &w.ReportedHeadroom, Until: w.ReportedUntil, By: "the plan", Reason: earlierSpend,
 			})
 		}
 		if !slices.ContainsFunc(u.Allowances, func(w quota.WindowUsage) bool { return w.Spec.Span() >= day }) {

@@ -29,7 +29,7 @@ func (s *Store) SetLimit(ctx context.Context, l quota.KeyLimit) (set quota.KeyLi
 				ends = l.Until.UnixMicro()
 			}
 			into, read := limitInto(&set)
-			if err := tx.QueryRow(ctx, b.sql["limit_set"], l.Family, l.Key, l.Quota, l.By, l.Reason, int64(quota.MaxLimitChanges), now, ends).Scan(into...); err != nil {
+			if err := tx.QueryRow(ctx, b.sql["limit_set"], l.Family, l.Key, l.Quota, l.By, l.Reason, int64(quota.MaxLimitChanges), now, ends, l.Headroom).Scan(into...); err != nil {
 				return err
 			}
 			read()
@@ -100,7 +100,9 @@ func (s *Store) limits(ctx context.Context, query string, args ...any) (all []qu
 // limitInto returns where the columns of a limit go, and what completes it after that.
 func limitInto(l *quota.KeyLimit) (into []any, read func()) {
 	var made, ends int64
-	return []any{&l.Family, &l.Key, &l.Quota, &l.By, &l.Reason, &made, &l.Version, &ends}, func() {
+	var headroom *int64
+	return []any{&l.Family, &l.Key, &l.Quota, &l.By, &l.Reason, &made, &l.Version, &ends, &headroom}, func() {
+		l.Headroom = headroom
 		if l.At, l.Until = time.UnixMicro(made).UTC(), (time.Time{}); ends != 0 {
 			l.Until = time.UnixMicro(ends).UTC()
 		}

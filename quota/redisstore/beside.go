@@ -35,7 +35,8 @@ type storedLimit struct {
 	Who   string `json:"who"`
 	Why   string `json:"why,omitempty"`
 
-	Until time.Time `json:"until,omitzero"` // when it ends by itself
+	Until    time.Time `json:"until,omitzero"`     // when it ends by itself
+	Headroom *int64    `json:"headroom,omitempty"` // of the quota; nil: the price book's share
 }
 
 // SetLimit implements [quota.LimitKeeper].
@@ -43,7 +44,7 @@ func (s *Store) SetLimit(ctx context.Context, l quota.KeyLimit) (quota.KeyLimit,
 	if err := s.ready(ctx); err != nil {
 		return l, err
 	}
-	text, err := json.Marshal(storedLimit{l.Quota, l.By, l.Reason, l.Until})
+	text, err := json.Marshal(storedLimit{l.Quota, l.By, l.Reason, l.Until, l.Headroom})
 	if err != nil {
 		return l, err
 	}
@@ -128,7 +129,7 @@ func limitOf(name, text string) (l quota.KeyLimit, err error) {
 	}
 	l.Family, l.Key, _ = strings.Cut(name, "/")
 	l.Quota, l.By, l.Reason, l.At = kept.Quota, kept.Who, kept.Why, time.UnixMicro(made).UTC()
-	l.Until = kept.Until
+	l.Until, l.Headroom = kept.Until, kept.Headroom
 	return l, nil
 }
 

@@ -15,7 +15,11 @@ var _ quota.LimitKeeper = (*Store)(nil)
 func (s *Store) SetLimit(ctx context.Context, l quota.KeyLimit) (quota.KeyLimit, error) {
 	err := s.Beside(ctx, func(of pagestore.Tx) error {
 		t := of.(*tx)
-		if err := t.exec("limit_set", l.Family, l.Key, l.Quota, l.By, l.Reason, t.now, l.Until); err != nil {
+		var headroom driver.Value
+		if l.Headroom != nil {
+			headroom = *l.Headroom
+		}
+		if err := t.exec("limit_set", l.Family, l.Key, l.Quota, l.By, l.Reason, t.now, l.Until, headroom); err != nil {
 			return err
 		}
 		if err := t.exec("limit_note", l.Family, l.Key); err != nil {
@@ -68,7 +72,11 @@ func (s *Store) limits(ctx context.Context, query string, args ...driver.Value) 
 }
 
 func limitOf(r sqlitefile.Row) quota.KeyLimit {
-	return quota.KeyLimit{Family: r.Text(0), Key: r.Text(1), Quota: r.Int(2), By: r.Text(3), Reason: r.Text(4), At: r.Time(5), Version: r.Int(6), Until: r.Time(7)}
+	l := quota.KeyLimit{Family: r.Text(0), Key: r.Text(1), Quota: r.Int(2), By: r.Text(3), Reason: r.Text(4), At: r.Time(5), Version: r.Int(6), Until: r.Time(7)}
+	if r[8] != nil {
+		l.Headroom = new(r.Int(8))
+	}
+	return l
 }
 
 var _ quota.NoteKeeper = (*Store)(nil)

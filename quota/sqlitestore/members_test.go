@@ -29,7 +29,7 @@ func TestKeysWithLimitsAreNotSearched(t *testing.T) {
 		args                            []any
 	}{
 		{"sql/families.sql", "member_oldest", "SELECT", "INDEX members_with_a_place ", "SCAN", []any{"client", "default", ""}},
-		{"sql/limits.sql", "limit_set", "INSERT", "SEARCH limits USING COVERING INDEX", "SCAN limits", []any{"client", "a", 1, "", "", 1, 0}},
+		{"sql/limits.sql", "limit_set", "INSERT", "SEARCH limits USING COVERING INDEX", "SCAN limits", []any{"client", "a", 1, "", "", 1, 0, nil}},
 	} {
 		text, err := os.ReadFile(row.file)
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/user"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -65,13 +66,13 @@ func LimitsCommand(a *session.Session) *cobra.Command {
 	}, a.CompleteFirst(familyNames))
 	var c limitChange
 	set := a.Command("set [FAMILY KEY QUOTA]", console.Takes(0, 3, "a family, a key and its quota, or --file"), func(cmd *cobra.Command, args []string) error {
-		for _, flag := range []string{"for", "until", "file"} { // as of a variable that is not set
+		for _, flag := range []string{"for", "until", "file", "headroom"} { // as of a variable that is not set
 			if f := cmd.Flags().Lookup(flag); f.Changed && f.Value.String() == "" {
 				return console.Usage("--%s is empty", flag)
 			}
 		}
 		switch {
-		case c.file != "" && (len(args) > 0 || c.until != "" || c.duration != "" || c.window != ""):
+		case c.file != "" && (len(args) > 0 || c.until != "" || c.duration != "" || c.window != "" || c.headroom != ""):
 			return console.Usage("--file has the limits and when they end; give no others beside it")
 		case c.file != "":
 			return c.setAll(a, cmd)
@@ -95,6 +96,7 @@ func LimitsCommand(a *session.Session) *cobra.Command {
 		one.Flags().StringVar(&c.reason, "reason", "", "`text` that says why; it is kept with the limit")
 		one.Flags().BoolVar(&c.dry, "dry-run", false, "set nothing; say who would be refused now")
 	}
+	set.Flags().StringVar(&c.headroom, "headroom", "", "`units` of the quota that calls leave free, or a share as 5% (default that of the price book)")
 	set.Flags().StringVar(&c.until, "until", "", "`time` at which the limit ends, as 2027-01-01T08:00:00Z")
 	set.Flags().StringVar(&c.duration, "for", "", "`duration` after which the limit ends, as 2h or 7d")
 	set.Flags().StringVar(&c.file, "file", "", "set the limits of this `file` of CSV or JSON, - for the standard input")
@@ -134,7 +136,7 @@ func writeLimits(s *console.Sheet, all []quota.KeyLimit) {
 	console.List(s, console.Columns("family", "key", ">quota", "until", "set by", "at", "reason"), all, func(k *quota.KeyLimit) []string {
 		amount := "removed"
 		if k.Quota > 0 {
-			amount = amountOf(k.Family, k.Quota)
+			amount = quotaOf(k)
 		}
 		return []string{console.Plain(k.Family), console.Plain(k.Key), amount, console.Stamp(k.Until), console.Plain(k.By), console.Stamp(k.At), console.Plain(k.Reason)}
 	})
@@ -179,7 +181,7 @@ func showSetLimits(a *session.Session, cmd *cobra.Command, s *settings.Settings)
 		if k.Reason != "" {
 			why += ": " + console.Plain(k.Reason)
 		}
-		fmt.Fprintf(&b, "# %s %s: %s, by %s at %s%s\n", console.Plain(k.Family), console.Plain(k.Key), amountOf(k.Family, k.Quota), console.Plain(k.By), console.Stamp(k.At), why)
+		fmt.Fprintf(&b, "# %s %s: %s, by %s at %s%s\n", console.Plain(k.Family), console.Plain(k.Key), quotaOf(&k), console.Plain(k.By), console.Stamp(k.At), why)
 	}
 	_, err = io.WriteString(a.Stdout, b.String())
 	return err
@@ -315,8 +317,8 @@ func learnedBook(u *quota.Usage, p *view.Pool) string {
 
 // limitChange is how limits are set or removed.
 type limitChange struct {
-	reason, until, duration, file, window string
-	dry                                   bool
+	reason, until, duration, file, window, headroom string
+	dry                                             bool
 }
 
 // wantedLimit is a limit to set, and where it stands: "limits.csv:7", or "" on the command line.
@@ -330,6 +332,9 @@ func (c *limitChange) set(a *session.Session, cmd *cobra.Command, family, key st
 	k := quota.KeyLimit{Family: family, Key: key, Quota: n, Reason: c.reason}
 	if k.Until, err = endOf(a, c.duration, c.until); err != nil {
 		return err
+	}
+	if k.Headroom, err = headroomOf(family, c.headroom, n); err != nil {
+		return console.Usage("%w", err)
 	}
 	return c.change(a, cmd, []wantedLimit{{KeyLimit: k}})
 }
@@ -420,7 +425,7 @@ func readList(name string, text []byte) (all []wantedLimit, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", at, err)
 		}
-		k := wantedLimit{quota.KeyLimit{Family: one.Family, Key: one.Key, Quota: *one.Quota, Reason: one.Reason}, at}
+		k := wantedLimit{quota.KeyLimit{Family: one.Family, Key: one.Key, Quota: *one.Quota, Headroom: one.Headroom, Reason: one.Reason}, at}
 		if one.Until != nil {
 			k.Until = *one.Until
 		}
@@ -437,6 +442,35 @@ func amountOf(family string, units int64) string {
 	return view.Number(units)
 }
 
+// quotaOf writes the quota of a limit for people, with the headroom if one was set with it.
+func quotaOf(k *quota.KeyLimit) string {
+	text := amountOf(k.Family, k.Quota)
+	if k.Headroom != nil {
+		text += ", " + amountOf(k.Family, *k.Headroom) + " of them kept free"
+	}
+	return text
+}
+
+// headroomOf reads what a limit leaves free of its quota: units, an amount of a budget, or a share as 5%. Nil is "".
+func headroomOf(family, text string, of int64) (*int64, error) {
+	if text == "" {
+		return nil, nil
+	}
+	share, is := strings.CutSuffix(text, "%")
+	if !is {
+		n, err := view.ParseQuota(family, text)
+		if err != nil {
+			err = fmt.Errorf("headroom: %w", err)
+		}
+		return &n, err
+	}
+	percent, err := strconv.ParseInt(share, 10, 64)
+	if err != nil || percent < 0 || percent > 99 {
+		return nil, fmt.Errorf("headroom: %.40q is no share from 0%% to 99%%", text)
+	}
+	return new(of/100*percent + (of%100*percent+99)/100), nil
+}
+
 // readRows reads limits in CSV. Its first line names the columns.
 func readRows(name string, text []byte) (all []wantedLimit, err error) {
 	r := csv.NewReader(bytes.NewReader(text))
@@ -445,7 +479,7 @@ func readRows(name string, text []byte) (all []wantedLimit, err error) {
 	if errors.Is(err, io.EOF) {
 		return nil, nil
 	}
-	known := []string{"family", "key", "quota", "until", "reason"}
+	known := []string{"family", "key", "quota", "headroom", "until", "reason"}
 	for i, column := range columns { // a cell may be a secret, if the first line is no header
 		if columns[i] = strings.TrimSpace(column); !slices.Contains(known, columns[i]) || slices.Contains(columns[:i], columns[i]) {
 			return nil, fmt.Errorf("%s:1: column %d has no name, or another one's; the first line names columns of %s, each once", name, i+1, strings.Join(known, ","))
@@ -477,6 +511,9 @@ func readRows(name string, text []byte) (all []wantedLimit, err error) {
 		}
 		if k.Quota, err = view.ParseQuota(k.Family, cells["quota"]); err != nil {
 			return nil, fmt.Errorf("%s: %w; 0 removes the limit", k.at, err)
+		}
+		if k.Headroom, err = headroomOf(k.Family, cells["headroom"], k.Quota); err != nil {
+			return nil, k.says(err)
 		}
 		all = append(all, k)
 	}

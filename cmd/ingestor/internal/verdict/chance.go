@@ -92,7 +92,7 @@ func IsShort(w *quota.WindowUsage) bool {
 func limitFor(w *quota.WindowUsage, j *Job, at time.Time) int64 {
 	is := book.Window{Quota: w.Quota, Headroom: w.Headroom}
 	if w.Reported > 0 && (w.ReportedUntil.IsZero() || at.Before(w.ReportedUntil)) {
-		is = is.Reported(w.Reported)
+		is.Quota, is.Headroom = w.Reported, w.ReportedHeadroom
 	}
 	return max(is.Limit(j.class), 0)
 }

@@ -129,7 +129,7 @@ func (s *Server) setLimit(r *http.Request) (any, error) {
 	var dry bool
 	var until *time.Time
 	k := keyLimitOf(r)
-	if err := readObject(r, field{"quota", &units}, field{"reason", &k.Reason}, field{"until", &until}, field{"dry_run", &dry}); err != nil {
+	if err := readObject(r, field{"quota", &units}, field{"headroom", &k.Headroom}, field{"reason", &k.Reason}, field{"until", &until}, field{"dry_run", &dry}); err != nil {
 		return nil, err
 	}
 	if until != nil {

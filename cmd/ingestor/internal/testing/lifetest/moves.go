@@ -107,6 +107,9 @@ var moves = []move{
 	})},
 	{"a person sets a limit", 2, charged(func(l *Life) (string, error) {
 		k := quota.KeyLimit{Family: quota.LimitsOfUpstream + "youtube", Key: Units.Name, Quota: 1 + l.Rand.Int64N(40), By: "a person", Reason: "the console says so"}
+		if l.Rand.IntN(3) == 0 {
+			k.Headroom = new(l.Rand.Int64N(k.Quota))
+		}
 		if l.Rand.IntN(2) == 0 {
 			k.Until = l.Clock.Now().Truncate(TimerEvery).Add(time.Duration(1+l.Rand.IntN(24)) * TimerEvery)
 		}

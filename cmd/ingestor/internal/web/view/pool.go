@@ -104,6 +104,7 @@ type Window struct {
 	ResetAt   *time.Time  `json:"reset_at"`
 	// Reported is the limit that holds in place of Quota. The upstream reports it, or a person has set it.
 	Reported      int64      `json:"reported_limit,omitempty"`
+	ReportedFree  int64      `json:"reported_headroom,omitempty"` // of Reported
 	ReportedUntil *time.Time `json:"reported_until,omitempty"`
 	ByHand        bool       `json:"set_by_hand,omitempty"`
 }
@@ -132,7 +133,7 @@ func pool(u quota.Usage) Pool {
 	for _, w := range u.Allowances {
 		v := Window{
 			Window: w.Window, Spec: w.Spec, Used: w.Used, Limit: w.Limit, Remaining: w.Remaining,
-			Quota: w.Quota, Headroom: w.Headroom, NextUnits: w.NextUnits, Reported: w.Reported, ReportedUntil: Instant(w.ReportedUntil), ByHand: w.ByHand,
+			Quota: w.Quota, Headroom: w.Headroom, NextUnits: w.NextUnits, Reported: w.Reported, ReportedFree: w.ReportedHeadroom, ReportedUntil: Instant(w.ReportedUntil), ByHand: w.ByHand,
 		}
 		if w.NextUnits > 0 {
 			v.NextAt = Instant(w.NextAt)
@@ -154,7 +155,10 @@ func (w *Window) OwnLimit(pool string) string {
 	if w.ByHand {
 		says, ends = "somebody has set a limit of ", ""
 	}
-	if says += Amount(pool, w.Reported); w.ReportedUntil == nil {
+	if says += Amount(pool, w.Reported); w.ReportedFree > 0 {
+		says += ", of which " + Amount(pool, w.ReportedFree) + " stay free"
+	}
+	if w.ReportedUntil == nil {
 		return says
 	}
 	return says + ", which holds until " + w.ReportedUntil.Format(time.DateTime) + " UTC" + ends
