@@ -216,6 +216,11 @@ func (a Admin) KeyLimit(ctx context.Context, family, key string) (last *KeyLimit
 	if err != nil {
 		return nil, err
 	}
+	if p := l.current(); p.upstreamOfLimits(family) != "" {
+		if k := (KeyLimit{Key: key}); p.checkLimit(p.upstreamOfLimits(family), &k) == nil {
+			key = k.Key // as SetLimit keeps it
+		}
+	}
 	for _, family := range l.current().limitFamilies(family) {
 		k, err := keeper.KeyLimit(ctx, family, key)
 		if err != nil {

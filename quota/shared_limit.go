@@ -179,6 +179,15 @@ func (p *prices) checkLimit(upstream string, k *KeyLimit) error {
 	if pool := p.book.Upstreams[upstream].Pools[name]; upstream == book.Budgets && pool.By != nil && of.Key == "" {
 		return BadInput("budget %s is for each key; name one, as in %[1]s:KEY", name)
 	}
+	if length != "" { // of however many forms a length has, calls look for one
+		switch of, err := p.windowKey(upstream, strings.TrimSuffix(k.Key, length), length[1:]); {
+		case err == nil:
+			k.Key = of
+			_, length = splitPlace(of)
+		case k.Quota > 0: // the window of a limit to remove may have left the book
+			return err
+		}
+	}
 	if before, key, _ := strings.Cut(strings.TrimSuffix(k.Key, length), ":"); key != "" {
 		own := p.accounts[accountKey{upstream, DefaultAccount, ""}][name]
 		if pool := p.book.Upstreams[upstream].Pools[name]; k.Quota > 0 && pool.OnlyKeys && own.own[pageKey(key)] == nil {
@@ -202,11 +211,16 @@ func (a Admin) WindowKey(family, key, window string) (string, error) {
 		return "", errNotMade
 	}
 	upstream := p.upstreamOfLimits(family)
+	if upstream == "" {
+		return "", BadInput("%.40q is no upstream with pools; a limit of a family holds in its windows without a quota of their own, so leave the window out", family)
+	}
+	return p.windowKey(upstream, key, window)
+}
+
+func (p *prices) windowKey(upstream, key, window string) (string, error) {
 	of, _ := splitPlace(key)
 	of.Upstream = upstream
 	switch {
-	case upstream == "":
-		return "", BadInput("%.40q is no upstream with pools; a limit of a family holds in its windows without a quota of their own, so leave the window out", family)
 	case p.book.Upstreams[upstream].Pools[of.Name] == nil:
 		return key, nil // checkLimit says which there are
 	case upstream == book.Budgets:
@@ -214,9 +228,10 @@ func (a Admin) WindowKey(family, key, window string) (string, error) {
 	}
 	windows := p.windows(of)
 	known := make([]string, len(windows))
+	length, _ := time.ParseDuration(window)
 	for i := range windows {
 		known[i] = windows[i].String()
-		if window == known[i] || window == windows[i].Length().String() || window == strictyaml.Duration(windows[i].Length()) {
+		if window == known[i] || length > 0 && length == windows[i].Length() || window == strictyaml.Duration(windows[i].Length()) {
 			key, _ := p.limitsOf(upstream).place(of, windows, i)
 			return key, nil
 		}

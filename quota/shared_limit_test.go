@@ -175,11 +175,18 @@ func TestSharedLimitByHand(t *testing.T) {
 	}
 	try("units", 100, 30, true) // it is blocked
 	_, err := l.Admin().TryLimit(t.Context(), quota.KeyLimit{Family: "api", Key: "units 99h0m0s", Quota: 5, By: "ann"})
-	plain(t, err, quota.ErrBadInput, "no window of the pool")
+	plain(t, err, quota.ErrBadInput, "no window \"99h0m0s\"")
 	for _, key := range []string{"own", "nothing"} {
 		_, err = l.Admin().TryLimit(t.Context(), quota.KeyLimit{Family: "api", Key: key, By: "ann"})
 		plain(t, err, quota.ErrBadInput, key)
 	}
+	if err := set("api", "units 600s"); err != nil { // another form of 10m0s
+		t.Error(err)
+	}
+	if k, err := l.Admin().KeyLimit(t.Context(), "api", "units 10m"); err != nil || k == nil || k.Key != "units 10m0s" || k.Quota != 30 {
+		t.Errorf("the limit of the short window is %+v %v", k, err)
+	}
+	plain(t, set("api", "units 7h"), quota.ErrBadInput, `pool api/units has no window "7h"; it has 24h, day UTC, 10m`)
 	if err := set("api", "own"); err != nil { // no answer reports about it
 		t.Error(err)
 	}
