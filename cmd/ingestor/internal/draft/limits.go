@@ -427,10 +427,19 @@ func (w window) regains(points []point) (rate float64, refills bool) {
 	case !refills:
 		return 0, false
 	}
+	used, wait := 0.0, 0.0
 	for _, p := range points { // what answers tell of the time until it is full must fit
-		if rest, want := p.end.Sub(p.at).Seconds(), float64(w.quota-p.remaining)/rate; !p.end.IsZero() && p.remaining >= 0 && math.Abs(rest-want) > slack.Seconds()+0.3*want {
+		if p.end.IsZero() || p.remaining < 0 {
+			continue
+		}
+		rest, short := p.end.Sub(p.at).Seconds(), float64(w.quota-p.remaining)
+		if want := short / rate; math.Abs(rest-want) > slack.Seconds()+0.3*want {
 			return 0, false
 		}
+		used, wait = used+short, wait+rest
+	}
+	if wait > 20*slack.Seconds()*float64(len(points)) { // then whole seconds matter little
+		rate = used / wait
 	}
 	return rate, true
 }
@@ -513,18 +522,25 @@ func (w window) moving(points []point, longest time.Duration) window {
 			used, wait = used+float64(w.quota-p.remaining), wait+p.end.Sub(p.at).Seconds()
 		}
 	}
-	each, fits, exact, different := wait/used, used > 0, false, map[int64]bool{}
+	each, fits, exact, different, least := wait/used, used > 0, false, map[int64]bool{}, w.quota
 	for _, p := range points {
 		if p.remaining >= 0 && p.remaining < w.quota {
 			rest := p.end.Sub(p.at).Seconds()
-			most := each * float64(w.quota-p.remaining) // what is left is rounded down
-			fits = fits && rest <= most+slack.Seconds()+0.1*rest && rest >= most-each-slack.Seconds()-0.1*rest
+			most := each * float64(w.quota-p.remaining)                 // what is left is rounded down
+			fits = fits && rest <= most+slack.Seconds()+0.6+0.1*rest && // a date may be a second later
+				rest >= most-each-slack.Seconds()-0.1*rest
 			exact = exact || p.end.Sub(p.at)%time.Second != 0 && strings.Contains(p.in["reset"], "duration")
 			different[p.remaining] = true
+			least = min(least, p.remaining)
 		}
 	}
 	if fits && (exact || len(different) >= 3) && each > 0 {
 		return w.bucket(1 / each)
+	}
+	if full := 10*least > 9*w.quota; full && w.per == 0 && longest <= 2*slack {
+		w = w.bucket(1 / each) // the end of a window that has hardly been used tells nothing but whole seconds
+		w.unsure = "too little of it was used to tell how fast it refills"
+		return w
 	}
 	if w.per == 0 {
 		w.per = lengthOf(longest, nil)
@@ -551,42 +567,78 @@ func (w window) bucket(rate float64) window {
 	return w
 }
 
-// byJumps works out a window from what is left, if no answer tells when more comes: it jumps up at
-// the end of a window. One jump does not tell how long before it the window began, so it takes two to
-// tell how long a window is at most. A draft must not allow more than the upstream does, so it has the
-// longest length that fits.
-func (w window) byJumps(points []point) window {
-	type jump struct{ after, before time.Time }
-	var jumps []jump
+// jump is when a window has ended: more was left after it than before.
+type jump struct{ after, before, next time.Time } // next: the first call after it
+
+// jumps returns when windows have ended, by what was left and by when refusals told to come back.
+func (w window) jumps(points []point) (all []jump) {
+	var told time.Time
 	for i := 1; i < len(points); i++ {
 		a, b := &points[i-1], &points[i]
 		if a.remaining >= 0 && (rises(points, i) || b.remaining == a.remaining && b.remaining == w.quota-1) {
-			jumps = append(jumps, jump{a.at, b.at})
+			j := jump{a.at, b.at, b.at}
+			if told.After(a.at.Add(-slack)) && told.Before(b.at.Add(slack)) {
+				j.after, j.before = told.Add(-slack), told.Add(slack)
+			}
+			all, told = append(all, j), time.Time{}
+		}
+		if b.call.Status >= 400 && b.remaining >= 0 && 10*b.remaining <= w.quota {
+			told = b.call.again()
 		}
 	}
-	last := points[len(points)-1]
+	if !told.IsZero() {
+		all = append(all, jump{told.Add(-slack), told.Add(slack), told})
+	}
+	return all
+}
+
+// byJumps works out a window from what is left, if no answer tells when more comes: it jumps up at
+// the end of a window. It takes two jumps to tell how long a window is at most, or one of a window that
+// began in the recording. A draft must not allow more than the upstream does, so it has the longest length
+// that fits.
+func (w window) byJumps(points []point) window {
+	jumps := w.jumps(points)
+	first, last := points[0], points[len(points)-1]
 	if last.remaining < 0 {
 		return w
 	}
-	least, most := time.Duration(0), time.Duration(math.MaxInt64)
-	before := points[0].at
+	least, most, dearest := time.Duration(0), time.Duration(math.MaxInt64), int64(0)
+	began := first.at
 	for i, j := range append(jumps, jump{after: last.at}) {
-		least = max(least, j.after.Sub(before))
-		if before = j.before; i > 0 && i < len(jumps) {
+		least = max(least, j.after.Sub(began))
+		if began = j.next; i > 0 && i < len(jumps) {
 			most = min(most, j.before.Sub(jumps[i-1].after))
 		}
 	}
+	for i := 1; i < len(points); i++ {
+		dearest = max(dearest, points[i-1].remaining-points[i].remaining)
+	}
+	between := func(d time.Duration) bool { // answers take more or less time
+		return float64(d) >= 0.97*float64(least) && float64(d)*0.97 <= float64(most)
+	}
+	clocked := func(d time.Duration) bool { // it ends when the clock says so, as at a full minute
+		end := jumps[0].before.Truncate(d)
+		return end.After(jumps[0].after) && first.at.After(end.Add(-d)) && last.at.Before(end.Add(d)) && jumps[0].before.Sub(jumps[0].after) < d/10 && slices.Contains(usual, d)
+	}
 	w.unsure = "worked out from when more was left again"
+	one := len(jumps) == 1 && w.quota-first.remaining <= dearest // nobody else had spent anything in its window
+	if one {
+		most = jumps[0].before.Sub(first.at)
+		w.unsure = "only one end of a window was seen, so it may be longer; look it up"
+	}
+	for _, d := range slices.Backward(slices.Concat(lengths, usual)) {
+		if w.per == 0 && (one || len(jumps) > 1) && (between(d) || one && clocked(d)) {
+			w.per = d
+		}
+	}
+	if w.per != 0 {
+		return w
+	}
 	if len(jumps) < 2 {
 		least = max(least, time.Hour)
 		w.unsure = "the recording has no whole window, so it may be shorter or longer; look it up"
 	}
-	for _, d := range slices.Backward(slices.Concat(lengths, usual)) {
-		if w.per == 0 && len(jumps) > 1 && float64(d) >= 0.97*float64(least) && float64(d)*0.97 <= float64(most) { // answers take more or less time
-			w.per = d
-		}
-	}
-	if i := slices.IndexFunc(usual, func(d time.Duration) bool { return d >= least }); w.per == 0 && i >= 0 {
+	if i := slices.IndexFunc(usual, func(d time.Duration) bool { return d >= least }); i >= 0 {
 		w.per = usual[i]
 	}
 	return w

@@ -14,6 +14,7 @@ import (
 	"github.com/headroom-quota/headroom/internal/content"
 	"github.com/headroom-quota/headroom/internal/pattern"
 	"github.com/headroom-quota/headroom/internal/strictyaml"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // pool is a pool of the book.
@@ -109,6 +110,9 @@ func (u *upstream) pools() (all []*pool) {
 			from := u.withDocuments(p.name, s)
 			if s.window.free = min(free, s.window.quota/5); s.window.free > 0 {
 				from += "; calls cost more or less, and no answer says how much: the headroom is for those that cost more"
+			} else if s.window.per <= time.Second && s.window.quota >= 25 && !s.window.drains() {
+				s.window.free = max(s.window.quota/50, 1)
+				from += "; the headroom is for calls that take more or less time on their way"
 			}
 			p.add(s.window, from)
 		}
@@ -197,26 +201,34 @@ func (u *upstream) refused() (all []*call) {
 	return all
 }
 
+// again returns when a call that was refused may be made again, or zero.
+func (c *call) again() time.Time {
+	until, wait, ok := content.Time(book.RetryAfterTime, c.Header["Retry-After"])
+	switch {
+	case !ok || wait > 30*day || until.Sub(c.at) > 30*day:
+		return time.Time{}
+	case until.IsZero():
+		return c.at.Add(max(wait, 0))
+	}
+	return until
+}
+
 // byRefusals works out a window from refusals alone: it is as long as the longest wait that they
 // ask for, and has as many calls as were answered in it before.
 func (u *upstream) byRefusals() (w window, from string) {
 	refused := u.refused()
-	wait := func(c *call) time.Duration {
-		n, _ := content.Number(c.Header["Retry-After"])
-		return min(time.Duration(n)*time.Second, 30*day)
-	}
 	var longest time.Duration
 	for _, c := range refused {
-		longest = max(longest, wait(c))
+		longest = max(longest, c.again().Sub(c.at)) // a zero time is long ago
 	}
 	if longest == 0 || len(refused) < 2 { // one says too little of how many calls fit
 		return w, ""
 	}
 	w.per = usual[slices.IndexFunc(usual, func(d time.Duration) bool { return d >= longest-slack })]
 	for _, no := range refused {
-		n, begins := int64(0), no.at.Add(wait(no)-w.per-slack)
+		n, begins := int64(0), no.again().Add(-w.per-slack)
 		for _, c := range u.calls {
-			if c.Status < 400 && wait(no) > 0 && c.at.After(begins) && !c.at.After(no.at) {
+			if c.Status < 400 && no.again().After(no.at) && c.at.After(begins) && !c.at.After(no.at) {
 				n++
 			}
 		}
@@ -366,7 +378,8 @@ func (p *pool) findCosts(u *upstream) (more int64) {
 		c, ok := p.cost(r, u)
 		learns[r] = !ok || c.text != "1"
 	}
-	for _, s := range p.series {
+	longest := func(a, b *series) int { return cmp.Compare(b.window.per, a.window.per) } // less comes back while calls are made
+	for _, s := range slices.SortedStableFunc(slices.Values(p.series), longest) {
 		all := s.taken()
 		byRoute := map[*route][]taking{}
 		for _, t := range all {
@@ -388,13 +401,17 @@ func (p *pool) findCosts(u *upstream) (more int64) {
 					usual = n
 				}
 			}
+			like := seen[usual]
+			if s.window.burst > 0 {
+				like += seen[usual-1] + seen[usual+1]
+			}
 			often[r] = often[r] || total > 1
 			switch source := told[r]; {
 			case most > p.limit():
 			case total == 1:
 				once[r] = max(once[r], most)
 			case total == 0:
-			case source.calls > seen[usual]:
+			case source.calls > like:
 				p.costs[r] = line{source.text(most), "calls say what they cost"}
 			case usual == 1 && 5*sum <= 6*int64(total):
 			case 2*seen[usual] > total && 5*sum <= 6*usual*int64(total):
@@ -430,6 +447,12 @@ type source struct {
 	each int64 // 0: it is of the answer
 }
 
+// named reports whether the name of a header says that it tells a price.
+func (s source) named() bool {
+	name, header := strings.CutPrefix(s.at, "{header: ")
+	return header && slices.ContainsFunc(strings.Split(strings.ToLower(strings.TrimSuffix(name, "}")), "-"), func(word string) bool { return prices[word] })
+}
+
 // text is the price as the price book writes it, if a call takes so much at most.
 func (s source) text(most int64) string {
 	if s.each > 0 {
@@ -454,7 +477,8 @@ func (s *series) told(all []taking) map[*route]told {
 	for _, t := range all {
 		for from, n := range t.call.prices() {
 			has[from]++
-			if n != t.units && (s.window.burst == 0 || n-t.units > 1 || t.units-n > 1) {
+			back := n - t.units
+			if back != 0 && (s.window.burst == 0 || back > 1 || back < -1) && (back < 0 || s.window.per > time.Second || !from.named()) {
 				continue
 			}
 			if fits[from]++; here[t.call.route] == nil {

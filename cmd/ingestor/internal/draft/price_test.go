@@ -86,11 +86,14 @@ func TestADraftHasTheLongestWindowThatFits(t *testing.T) {
 		header func(i int) map[string]string
 		want   string
 	}{
-		"no window has ended":             {50, time.Second, left(10000, 50), "- {per: 1h, quota: 10000}"},
-		"no window has ended in a day":    {50, 20 * time.Minute, left(10000, 50), "- {per: 24h, quota: 10000}"},
-		"one has, which may begin before": {50, 10 * time.Second, left(10000, 30), "- {per: 1h, quota: 10000}"},
-		"two have":                        {50, 3 * time.Second, left(100, 20), "- {per: 1m, quota: 100, precision: 600ms}"},
-		"two have, with few calls":        {20, 8 * time.Second, left(100, 7), "- {per: 1m, quota: 100, precision: 600ms}"},
+		"no window has ended":                      {50, time.Second, left(10000, 50), "- {per: 1h, quota: 10000}"},
+		"no window has ended in a day":             {50, 20 * time.Minute, left(10000, 50), "- {per: 24h, quota: 10000}"},
+		"one has, which began with the first call": {50, 10 * time.Second, left(10000, 30), "- {per: 5m, quota: 10000}"},
+		"one has, which began before": {50, 10 * time.Second, func(i int) map[string]string {
+			return left(10000, 1000)((i+30)%60 + 15*max(0, 1-i/30))
+		}, "- {per: 1h, quota: 10000}"},
+		"two have":                 {50, 3 * time.Second, left(100, 20), "- {per: 1m, quota: 100, precision: 600ms}"},
+		"two have, with few calls": {20, 8 * time.Second, left(100, 7), "- {per: 1m, quota: 100, precision: 600ms}"},
 		"calls at once": {48, 200 * time.Millisecond, func(i int) map[string]string {
 			return left(10000, 48)(i ^ 1)
 		}, "- {per: 1h, quota: 10000}"},

@@ -253,6 +253,9 @@ func newUpstream(i int, r *rand.Rand) *simulated {
 	case 0, 1: // a limit of the day, which headers tell, too
 		s.limits, s.day = append(s.limits, &limiter{algorithm: "fixed", quota: 100000 + r.Int64N(100000), per: day}), true
 	case 2: // a limit of bursts, which no answer tells
+		if l.per == time.Second {
+			break // it has none
+		}
 		s.limits = append(s.limits, &limiter{algorithm: "first", quota: max(l.quota/3, 9), per: max(l.per/10, time.Second)})
 	}
 	return s
