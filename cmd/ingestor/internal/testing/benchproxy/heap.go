@@ -61,7 +61,7 @@ func heap(ctx context.Context, out io.Writer, s sizes) (err error) {
 func inUse(ctx context.Context, s sizes, store quota.Store, clock quota.Clock, done func()) (in [2]uint64, err error) {
 	server := httptest.NewServer(http.HandlerFunc(little))
 	defer server.Close()
-	h, err := newProxy(server.URL, endless, 0, store, clock)
+	h, err := newProxy(server.URL, endless, 0, store, clock, nil)
 	if err != nil {
 		return in, err
 	}

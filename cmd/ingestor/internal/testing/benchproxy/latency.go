@@ -107,7 +107,7 @@ func streams(ctx context.Context, out io.Writer, s sizes) (err error) {
 	}
 	line := "first byte of a stream, p50, p99:"
 	for i, of := range took {
-		line += fmt.Sprintf(" %s %v, %v;", c.names[i], share(of, 50), share(of, 99))
+		line += fmt.Sprintf(" %s %v, %v;", []string{"direct", "bare proxy", "ours"}[i], share(of, 50), share(of, 99))
 	}
 	_, err = fmt.Fprintf(out, "%s\n  delayed by %v at p50 (at most 1ms); by %v beside a bare proxy; %d streams\n", line,
 		share(took[2], 50)-share(took[0], 50), share(took[2], 50)-share(took[1], 50), s.streams)

@@ -35,7 +35,7 @@ func main() {
 	flag.IntVar(&s.rate, "rate", 1000, "calls a second of the open loop")
 	flag.DurationVar(&s.length, "length", 5*time.Second, "length of a run, for each of the three")
 	flag.IntVar(&s.windows, "windows", 3, "windows of 20s for which the programs saturate the proxy")
-	only := flag.String("only", "", "measure one of: open-loop, streams, heap, saturation")
+	only := flag.String("only", "", "measure one of: open-loop, streams, heap, recording, saturation")
 	flag.Parse()
 	exit(run(context.Background(), os.Stdout, s, *only))
 }
@@ -52,7 +52,7 @@ func run(ctx context.Context, out io.Writer, s sizes, only string) error {
 	for _, measure := range []struct {
 		name string
 		by   func(context.Context, io.Writer, sizes) error
-	}{{"open-loop", openLoop}, {"streams", streams}, {"heap", heap}, {"saturation", saturate}} {
+	}{{"open-loop", openLoop}, {"streams", streams}, {"heap", heap}, {"recording", recordings}, {"saturation", saturate}} {
 		if only != "" && only != measure.name {
 			continue
 		}

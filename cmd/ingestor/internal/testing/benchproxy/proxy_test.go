@@ -24,7 +24,7 @@ func TestRun(t *testing.T) {
 	if err := run(t.Context(), &out, s, ""); err != nil {
 		t.Fatal(err)
 	}
-	for _, figure := range []string{"added to direct", "first byte", "ledger in a file", "ledger in memory", "waiting in the proxy", "waiting for Retry-After"} {
+	for _, figure := range []string{"added to direct", "first byte", "with --record", "ledger in a file", "ledger in memory", "waiting in the proxy", "waiting for Retry-After"} {
 		if !bytes.Contains(out.Bytes(), []byte(figure)) {
 			t.Errorf("it lacks %s:\n%s", figure, &out)
 		}

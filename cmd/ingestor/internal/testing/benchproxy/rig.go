@@ -13,12 +13,13 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/access"
-
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/proxy"
+	"github.com/headroom-quota/headroom/cmd/ingestor/internal/record"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/memstore"
@@ -31,7 +32,7 @@ const token = "a-token-of-the-benchmark-0123456789"
 const endless = "{quota: 1000000000, windows: [{per: day}]}"
 
 // newProxy returns the proxy of an upstream at an address, with the limit of a pool.
-func newProxy(upstream, limit string, wait time.Duration, store quota.Store, clock quota.Clock) (*proxy.Handler, error) {
+func newProxy(upstream, limit string, wait time.Duration, store quota.Store, clock quota.Clock, keep *record.Recorder) (*proxy.Handler, error) {
 	costs, err := book.Parse("bench.yaml", fmt.Appendf(nil, `
 revision: 1
 upstreams:
@@ -55,7 +56,7 @@ upstreams:
 		return nil, err
 	}
 	return proxy.New(ledger, []*access.Token{t.Bound(&access.Grant{Upstreams: []string{"api"}})}, &proxy.Options{
-		Keys: map[string]meter.KeySource{"api": meter.Key("the-key-of-the-benchmark")}, Log: slog.New(slog.DiscardHandler), Defaults: proxy.Labels{Wait: wait},
+		Keys: map[string]meter.KeySource{"api": meter.Key("the-key-of-the-benchmark")}, Log: slog.New(slog.DiscardHandler), Defaults: proxy.Labels{Wait: wait}, Record: keep,
 	})
 }
 
@@ -111,8 +112,20 @@ func child(in io.Reader, out io.Writer) (is bool, err error) {
 			return true, err
 		}
 		handler = &httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) { p.SetURL(address) }, Transport: proxy.NewTransport(), FlushInterval: -1}
-	case "ours":
-		h, err := newProxy(to, endless, 0, memstore.New(nil), nil)
+	case "ours", "recording":
+		var keep *record.Recorder
+		if kind == "recording" {
+			dir, err := os.MkdirTemp("", "bench-proxy")
+			if err != nil {
+				return true, err
+			}
+			defer func() { _ = os.RemoveAll(dir) }()
+			if keep, err = record.Open(filepath.Join(dir, "calls.jsonl"), 1<<30, nil, nil, slog.New(slog.DiscardHandler)); err != nil {
+				return true, err
+			}
+			defer func() { err = errors.Join(err, keep.Close()) }()
+		}
+		h, err := newProxy(to, endless, 0, memstore.New(nil), nil, keep)
 		if err != nil {
 			return true, err
 		}
@@ -162,20 +175,19 @@ func start(ctx context.Context, kind string) (address string, end func() error, 
 
 // contenders are the upstream itself, a bare proxy and ours, each in a process of its own.
 type contenders struct {
-	names  []string
 	bases  []string // of addresses
 	client *http.Client
 	ends   []func() error
 }
 
-func newContenders(ctx context.Context) (_ *contenders, err error) {
-	c := &contenders{names: []string{"direct", "bare proxy", "ours"}, client: &http.Client{Transport: proxy.NewTransport()}}
+func newContenders(ctx context.Context, more ...string) (_ *contenders, err error) {
+	c := &contenders{client: &http.Client{Transport: proxy.NewTransport()}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.close())
 		}
 	}()
-	for i, kind := range []string{"upstream", "bare", "ours"} {
+	for i, kind := range append([]string{"upstream", "bare", "ours"}, more...) {
 		if i > 0 {
 			kind += " " + c.bases[0]
 		}
@@ -183,9 +195,11 @@ func newContenders(ctx context.Context) (_ *contenders, err error) {
 		if err != nil {
 			return nil, err
 		}
+		if i >= 2 {
+			address += "/api"
+		}
 		c.bases, c.ends = append(c.bases, address), append(c.ends, end)
 	}
-	c.bases[2] += "/api"
 	return c, nil
 }
 

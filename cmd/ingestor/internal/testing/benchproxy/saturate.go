@@ -96,7 +96,7 @@ func (s sizes) saturates(ctx context.Context, python string, server *strict, wai
 	upstream := httptest.NewServer(server)
 	defer upstream.Close()
 	limit := fmt.Sprintf("{quota: %d, windows: [{per: %s, precision: %s, late: %s}]}", s.quota, s.per, s.per/100, s.per/20)
-	h, err := newProxy(upstream.URL, limit, wait, memstore.New(nil), nil)
+	h, err := newProxy(upstream.URL, limit, wait, memstore.New(nil), nil, nil)
 	if err != nil {
 		return err
 	}
