@@ -261,6 +261,30 @@ func TestAFullDiskIsToldWithoutTheCatalog(t *testing.T) {
 	look(3, 3)
 }
 
+// TestAFullDiskIsToldByThoseWhoHaveIt: a user's processes share the state folder, also those of another catalog, whose
+// disk is well.
+func TestAFullDiskIsToldByThoseWhoHaveIt(t *testing.T) {
+	to, state := newReceiver(t), t.TempDir()
+	rig := func() *rig {
+		r := newRig(t, map[string]Target{"ops": {Webhook: to.URL}})
+		r.inputs.Facts.Folders = []string{state, filepath.Dir(r.catalog.Path())}
+		return r
+	}
+	well, spoiled := rig(), rig()
+	full := true
+	on := shut{spoiled.catalog, &full}
+	spoiled.inputs.Sources.Catalog = on
+	watchers := []*Watcher{well.watcher(well.catalog), spoiled.watcher(on)}
+	for range 2 {
+		for _, w := range watchers {
+			w.Look(t.Context())
+		}
+	}
+	if n := to.told(t); n != 1 {
+		t.Errorf("%d things were told", n)
+	}
+}
+
 // TestAnotherCauseIsAnotherEvent: the ledger has forgotten units, and then does not answer.
 func TestAnotherCauseIsAnotherEvent(t *testing.T) {
 	s := &slate{}

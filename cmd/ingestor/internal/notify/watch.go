@@ -23,6 +23,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -157,11 +158,18 @@ type lookout struct {
 
 // lookoutFor names the lookout of the processes that have the same jobs: one without a job says nothing of it.
 func lookoutFor(jobs []*ingest.Job) string {
-	h := fnv.New64a()
+	var names []string
 	for _, j := range jobs {
-		_, _ = io.WriteString(h, j.Name+"\n") // it never fails
+		names = append(names, j.Name)
 	}
-	return fmt.Sprintf("lookout/%x", h.Sum64())
+	return digest("lookout", names)
+}
+
+// digest names what processes share that have the same words.
+func digest(what string, words []string) string {
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, strings.Join(words, "\n")) // it never fails
+	return fmt.Sprintf("%s/%x", what, h.Sum64())
 }
 
 // leads reports whether this process does. In a fleet, the others would ask the database the same all the time. When it
@@ -277,8 +285,9 @@ func Show(ctx context.Context, slates verdict.Slates) (s Shown, err error) {
 	return s, nil
 }
 
-// alone tells what no slate can hold: that the slate cannot be written. Of the processes of a machine, the one that
-// holds a lock does so. It takes the lock while all is well, because a full disk may have no room for it.
+// alone tells what no slate can hold: that the slate cannot be written. Of the processes of a machine that have their
+// files in the same folders, the one that holds a lock does so. It takes the lock while all is well, because a full disk
+// may have no room for it.
 type alone struct {
 	lock lease.Lock
 	told map[string]*message // by target, while it lasts
@@ -290,7 +299,7 @@ func (a *alone) join(folders []string) (other bool) {
 	if a.lock != nil || len(folders) == 0 {
 		return false
 	}
-	lock, err := lease.Files(filepath.Join(folders[0], "locks")).Lock(context.Background(), "notices")
+	lock, err := lease.Files(filepath.Join(folders[0], "locks")).Lock(context.Background(), digest(name, folders))
 	if err != nil { // one that says twice is better than one that says nothing
 		return errors.Is(err, lease.ErrHeld)
 	}
