@@ -47,3 +47,18 @@ func TestAfterAClockThatWasFarAhead(t *testing.T) {
 		t.Error("the chart is kept")
 	}
 }
+
+// TestAfterAClockThatWasSetBack: a run did the work of its own time, which comes twice, and not that of earlier times.
+func TestAfterAClockThatWasSetBack(t *testing.T) {
+	r := newRig(t, 1000, charts(func(j *ingest.Job) { j.Cron = "*/10 * * * *" }))
+	r.run("charts", ingest.Occasion{Scheduled: noon})
+	for _, tt := range []struct {
+		due  time.Duration // after noon
+		want catalog.State
+	}{{0, catalog.Skipped}, {-10 * time.Minute, catalog.Done}} {
+		r.clock.Set(noon.Add(tt.due - time.Second))
+		if rep := r.run("charts", ingest.Occasion{Scheduled: noon.Add(tt.due)}); rep.State != tt.want {
+			t.Errorf("a run that was due %s after noon is %s, want %s", tt.due, rep.State, tt.want)
+		}
+	}
+}

@@ -73,6 +73,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 			rest()
 			if d.runner.clock.Now().Before(at) {
 				d.checkBlocks(ctx)
+				d.checkClock()
 				continue
 			}
 			runner := d.runner // a run keeps its runner until it ends
@@ -117,6 +118,17 @@ func (d *Daemon) checkBlocks(ctx context.Context) {
 		}
 		if at, err := d.runner.ResumeAt(ctx, t.job, nil); err == nil && !at.IsZero() && at.Before(t.resume) {
 			t.resume = at
+		}
+	}
+}
+
+// checkClock finds the next times anew if the clock was set back behind one. Work that was completed after such a time is
+// not done again.
+func (d *Daemon) checkClock() {
+	now := d.runner.clock.Now()
+	for _, t := range d.tasks {
+		if t.job.schedule.Next(now).Before(t.tick) && !d.running[t.job.Name] {
+			t.setNext(now, d.runner)
 		}
 	}
 }

@@ -233,6 +233,27 @@ func TestDaemonHearsThatTheClockWasSet(t *testing.T) {
 	}
 }
 
+// TestDaemonAfterAClockThatWasSetBack: a clock was a day ahead for a moment, and a run was made by it. The job does not
+// wait for that day.
+func TestDaemonAfterAClockThatWasSetBack(t *testing.T) {
+	r := newRig(t, 100, charts(nil)) // due at 00, 06, 12 and 18 UTC; it is 20
+	clock := &steppedClock{r.clock, 24 * time.Hour}
+	r.options.Clock = clock
+	r.remake()
+	ctx, stop := context.WithCancel(t.Context())
+	var began []time.Duration
+	d := ingest.NewDaemon(r.runner, []*ingest.Job{r.job("charts")}, func(_ *ingest.Job, rep *ingest.Report, _ error) {
+		if began = append(began, rep.Started.Sub(noon)); len(began) == 2 {
+			stop()
+		}
+		clock.step = -24 * time.Hour
+	})
+	r.must(d.Run(ctx))
+	if want := []time.Duration{24*time.Hour + time.Minute, 4 * time.Hour}; !slices.Equal(began, want) {
+		t.Errorf("runs began %s after noon, want %s", began, want)
+	}
+}
+
 // TestDaemonWithAnOldBook stops: another process has told the ledger of a newer one.
 func TestDaemonWithAnOldBook(t *testing.T) {
 	for name, run := range map[string]func(*rig, *ingest.Daemon) error{

@@ -55,14 +55,17 @@ func (r *Runner) Plan(ctx context.Context, j *Job, now time.Time, why Occasion) 
 				return true
 			}
 		}
-		return w.completedSince(why.Scheduled) || slices.Contains(why.Without, w.Name)
+		return w.completedSince(why.Scheduled, now, j.schedule.Next(why.Scheduled)) || slices.Contains(why.Without, w.Name)
 	})
 	queue(works)
 	return works, nil
 }
 
-func (w *Work) completedSince(due time.Time) bool {
-	return !due.IsZero() && !w.cursor.CompletedAt.Before(due)
+// completedSince reports whether the work was completed since it was due. If the clock was set back since, that was the work
+// of this time only if it was completed before the next one.
+func (w *Work) completedSince(due, now, next time.Time) bool {
+	at := w.cursor.CompletedAt
+	return !due.IsZero() && !at.Before(due) && (at.Before(next) || !at.After(now))
 }
 
 // Find returns the work of a job that a cursor belongs to, or nil if the job has no such work.

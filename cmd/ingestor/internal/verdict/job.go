@@ -154,8 +154,10 @@ func (j *Job) read(ctx context.Context, r *Reader, src *view.Sources, s *State) 
 			return err
 		}
 	}
-	if err := j.comeTwice(ctx, src.Catalog, runs); err != nil {
-		return err
+	if !s.anyAlive() {
+		if err := j.comeTwice(ctx, src.Catalog, runs); err != nil {
+			return err
+		}
 	}
 	if j.Timed, err = src.Runner.LastScheduled(ctx, j.Job); err != nil {
 		return err
@@ -168,7 +170,8 @@ func (j *Job) read(ctx context.Context, r *Reader, src *view.Sources, s *State) 
 	return err
 }
 
-// comeTwice passes by times that were recorded before the clock was set back: they have no other run.
+// comeTwice passes by times that were recorded before the clock was set back: a timer or a fleet makes no other run of
+// them. The daemon of a catalog in a file does, unless their work is done.
 func (j *Job) comeTwice(ctx context.Context, c view.Catalog, runs []catalog.RunRecord) error {
 	var last time.Time // of the times that come twice
 	for i := range runs {

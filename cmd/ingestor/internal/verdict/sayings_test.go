@@ -292,6 +292,26 @@ func TestTimesThatComeTwice(t *testing.T) {
 	w.holds()
 }
 
+// TestTimesThatADaemonRunsTwice: a clock was hours ahead and is set back. A daemon runs what is due by it now, so that is
+// what a verdict names.
+func TestTimesThatADaemonRunsTwice(t *testing.T) {
+	w := newWitness(t, 0) // of a daemon
+	w.PassTo(lifetest.Began.Add(6 * time.Hour))
+	w.Clock.Set(w.Clock.Now().Add(-5*time.Hour - 7*time.Second))
+	w.Pass(time.Minute)
+	is, v := w.read(w.server)
+	for _, j := range is.Jobs {
+		if at, _ := j.Start(is.Now); j.Name == "trending" && at.Sub(is.Now) > time.Hour {
+			t.Errorf("at %s the next run of trending is at %s: %q", is.Now, at, v.Says)
+		}
+	}
+	before := w.lastRun("trending")
+	w.Pass(time.Hour)
+	if last := w.lastRun("trending"); last.ID == before.ID || view.Total(&last).Pages == 0 {
+		t.Errorf("trending did no work in an hour: %+v", last)
+	}
+}
+
 // TestSayingsOfEarlierSoaks repeats histories that found a defect: 1350 has a ledger that cannot be written, and a daemon
 // that is gone.
 func TestSayingsOfEarlierSoaks(t *testing.T) {

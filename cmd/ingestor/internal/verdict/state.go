@@ -213,17 +213,19 @@ func (r *Reader) readCatalog(ctx context.Context, src *view.Sources, s *State) e
 	}
 	s.Feeds = view.Feeds(feeds, src.Jobs, s.Now, s.MaxAge)
 	s.price(src) // those of before are not changed: see part
+	if src.Fleet == nil {
+		text, _, err := src.Catalog.Slate(ctx, beatsIn)
+		if err != nil {
+			return err
+		}
+		s.Daemons = readBeats(text)
+	}
 	for _, j := range s.Jobs {
 		if err := j.read(ctx, r, src, s); err != nil {
 			return err
 		}
 	}
-	if src.Fleet != nil {
-		return nil
-	}
-	text, _, err := src.Catalog.Slate(ctx, beatsIn)
-	s.Daemons = readBeats(text)
-	return err
+	return nil
 }
 
 // Try tries to write the ledger and the catalog, both at once, unless that was done a moment ago. To write
