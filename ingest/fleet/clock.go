@@ -12,13 +12,16 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// Clock is the clock of the database. Between two looks at it, the machine's clock counts on.
-// The ticks of all daemons follow it.
+// Clock is the clock of the database. Between two looks at it, the machine counts the seconds, also while its clock is
+// set. The ticks of all daemons follow it.
 type Clock struct {
 	pool    *pgxpool.Pool
 	machine func() time.Time
-	skew    atomic.Int64 // of the machine's clock: positive if it is ahead
+	last    atomic.Pointer[look]
 }
+
+// look is what both clocks showed at one time.
+type look struct{ machine, database time.Time }
 
 var _ quota.Clock = (*Clock)(nil)
 
@@ -27,14 +30,12 @@ func NewClock(ctx context.Context, c *pgcatalog.Catalog) (*Clock, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	k := &Clock{pool: c.Pool(), machine: machine}
-	return k, k.look(ctx)
+	return k, k.ask(ctx, sql("clock"))
 }
 
 // slow is how long an answer takes that says little about the clocks. A process that is stopped
 // meanwhile would find that its clock is off.
 const slow = time.Second
-
-func (k *Clock) look(ctx context.Context) error { return k.ask(ctx, sql("clock")) }
 
 // ask runs a statement that returns the time of the database. A slow answer does not change what is known.
 func (k *Clock) ask(ctx context.Context, statement string, args ...any) error {
@@ -43,8 +44,8 @@ func (k *Clock) ask(ctx context.Context, statement string, args ...any) error {
 	if err := k.pool.QueryRow(ctx, statement, args...).Scan(&is); err != nil {
 		return err
 	}
-	if took := k.machine().Sub(before); took < slow || k.skew.Load() == 0 {
-		k.skew.Store(int64(before.Add(took / 2).Sub(is)))
+	if took := k.machine().Sub(before); took < slow || k.last.Load() == nil {
+		k.last.Store(&look{before.Add(took / 2), is})
 	}
 	return nil
 }
@@ -66,10 +67,16 @@ func (k *Clock) off() string {
 }
 
 // Now returns the time of the database.
-func (k *Clock) Now() time.Time { return k.machine().Add(-k.Skew()).Round(0).UTC() }
+func (k *Clock) Now() time.Time {
+	l := k.last.Load()
+	return l.database.Add(k.machine().Sub(l.machine)).UTC()
+}
 
-// Skew returns by how much the machine's clock is ahead.
-func (k *Clock) Skew() time.Duration { return time.Duration(k.skew.Load()) }
+// Skew returns by how much the machine's clock was ahead at the last look.
+func (k *Clock) Skew() time.Duration {
+	l := k.last.Load()
+	return l.machine.Sub(l.database)
+}
 
 // machine returns the time of this machine. Nothing else in this package asks for it.
 func machine() time.Time { return time.Now() }

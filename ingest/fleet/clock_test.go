@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"context"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -50,4 +51,21 @@ func TestAWrongClock(t *testing.T) {
 	stop()
 	r.eventually("it works again", func() bool { return wrong.Status() == fleet.Running })
 	works(wrong, time.Now())
+}
+
+// TestADatabaseWhoseClockWasSetBack: its clock was a day ahead when a job was due last.
+func TestADatabaseWhoseClockWasSetBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 100, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "* * * * *", Regions: []string{"US"}, Pages: 1}})
+	c := r.catalog()
+	f := r.fleet(c, fleet.Options{})
+	next := f.Clock().Now().Truncate(time.Minute).Add(time.Minute)
+	var ahead atomic.Int64
+	ahead.Store(int64(next.Sub(f.Clock().Now()) - time.Second)) // it need not wait for a minute
+	f.Ahead(&ahead)
+	r.background(func(ctx context.Context) error {
+		f.Ticks(ctx, r.job("charts"), next.Add(24*time.Hour))
+		return nil
+	})
+	r.eventually("the job is due again", func() bool { return r.number(c, "SELECT count(*) FROM headroom_fleet.runs") == 1 })
 }

@@ -300,8 +300,11 @@ func (f *Fleet) ticks(ctx context.Context, j *ingest.Job, known *sync.Map, since
 		next = j.Schedule().Next(now)
 	}
 	for {
-		known.Store(key, next)
 		now := f.clock.Now()
+		if soon := j.Schedule().Next(now); soon.Before(next) { // the database's clock was set back
+			next = soon
+		}
+		known.Store(key, next)
 		if wait := next.Sub(now); wait > 0 {
 			if f.clock.Sleep(ctx, min(wait, longestNap)) != nil {
 				return

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -36,6 +37,13 @@ func (f *Fleet) Clock() *Clock { return f.clock }
 
 // Tick does as the daemon does when the job is due.
 func (f *Fleet) Tick(ctx context.Context, j *ingest.Job, at time.Time) { f.tick(ctx, j, at) }
+
+// Ticks does so again and again, from a time on that an earlier process took for the next one.
+func (f *Fleet) Ticks(ctx context.Context, j *ingest.Job, next time.Time) {
+	known := &sync.Map{}
+	known.Store(queue(j)+" "+j.Schedule().String(), next)
+	f.ticks(ctx, j, known, next)
+}
 
 // Leads makes this process wait until it is River's leader.
 func (f *Fleet) Leads(ctx context.Context) (bool, error) {
