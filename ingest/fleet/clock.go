@@ -72,6 +72,9 @@ func (k *Clock) Now() time.Time {
 	return l.database.Add(k.machine().Sub(l.machine)).UTC()
 }
 
+// NowOrNil returns the time by which River dates the work that is inserted. River's own is the machine's, and may be wrong.
+func (k *Clock) NowOrNil() *time.Time { return new(k.Now()) }
+
 // Skew returns by how much the machine's clock was ahead at the last look.
 func (k *Clock) Skew() time.Duration {
 	l := k.last.Load()

@@ -69,3 +69,19 @@ func TestADatabaseWhoseClockWasSetBack(t *testing.T) {
 	})
 	r.eventually("the job is due again", func() bool { return r.number(c, "SELECT count(*) FROM headroom_fleet.runs") == 1 })
 }
+
+// TestRiverDatesWorkByTheDatabasesClock: a daemon whose clock is wrong inserts the runs that are due, too, and healthy ones
+// work them at once.
+func TestRiverDatesWorkByTheDatabasesClock(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 100, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "0 0 1 1 *", Regions: []string{"US"}, Pages: 1}})
+	c := r.catalog()
+	f := r.fleet(c, fleet.Options{})
+	var behind atomic.Int64
+	behind.Store(-int64(5 * time.Minute)) // as if the database's were, and this machine's ahead of it
+	f.Ahead(&behind)
+	r.must(f.Insert(t.Context(), r.job("charts"), f.Clock().Now()))
+	if n := r.number(c, "SELECT count(*) FROM headroom_fleet.river_job WHERE state = 'available' AND scheduled_at BETWEEN now() - interval '6 min' AND now() - interval '4 min'"); n != 1 {
+		t.Error("the work is dated by this machine's clock")
+	}
+}

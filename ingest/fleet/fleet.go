@@ -224,7 +224,7 @@ func New(c *pgcatalog.Catalog, k *Clock, r *ingest.Runner, jobs []*ingest.Job, o
 	t.Silence = cmp.Or(t.Silence, Silence)
 	f.now.renew()
 	var err error
-	f.queue, err = river.NewClient(riverpgxv5.New(f.pool), &river.Config{Schema: schemaName, SkipUnknownJobCheck: true})
+	f.queue, err = river.NewClient(riverpgxv5.New(f.pool), &river.Config{Schema: schemaName, SkipUnknownJobCheck: true, Test: river.TestConfig{Time: f.clock}})
 	return f, err
 }
 
