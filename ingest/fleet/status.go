@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -208,8 +209,8 @@ func (l Lock) String() string {
 	if l.For > 0 {
 		since = " for " + l.For.Round(time.Second).String()
 	}
-	return fmt.Sprintf("%s been locked%s by process %d of the database (user %s, %s): %.80q. To end that process, in psql: SELECT pg_terminate_backend(%d);",
-		what, since, l.PID, l.User, l.Program, l.Query, l.PID)
+	return fmt.Sprintf("%s been locked%s by process %d of the database (user %s, %s): %.80q. To end that process, in psql as %s: SELECT pg_terminate_backend(%d);",
+		what, since, l.PID, l.User, l.Program, l.Query, cmp.Or(l.User, "a superuser"), l.PID)
 }
 
 // lookAfter is how long something takes before it may have to wait for a lock: see the statement locks.

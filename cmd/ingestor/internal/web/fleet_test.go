@@ -77,8 +77,8 @@ func TestFleetPage(t *testing.T) {
 	reads("/fleet", "No daemon is alive")
 	shown.is.Daemons[0].Silent = 0
 	reads("/fleet", "No daemon leads", "differs from the database&#39;s by 4s")
-	shown.err = &fleet.LockedError{Locks: []fleet.Lock{{Table: "headroom_fleet.river_job", PID: 4711}}, Err: errors.New("gone")}
-	reads("/fleet", "headroom_fleet.river_job has been locked", "pg_terminate_backend(4711)")
+	shown.err = &fleet.LockedError{Locks: []fleet.Lock{{Table: "headroom_fleet.river_job", PID: 4711, User: "anna"}}, Err: errors.New("gone")}
+	reads("/fleet", "headroom_fleet.river_job has been locked", "in psql as anna: SELECT pg_terminate_backend(4711)")
 	shown.err = errors.New("gone")
 	if a := reads("/fleet", "cannot be read now"); strings.Contains(a.body, "berlin") {
 		t.Error("an old status is shown")
