@@ -126,7 +126,9 @@ func tellRun(a *session.Session, r *RunView) error {
 	case a.Output == "json":
 		return json.NewEncoder(a.Stdout).Encode(RunList{[]*RunView{r}})
 	case !console.IsTerminal(a.Stdout):
-		r.log(a.Log)
+		if !r.StartedAt.IsZero() { // or the daemon has logged why no run was made
+			r.log(a.Log)
+		}
 		return nil
 	}
 	return showRuns(a, []*RunView{r})
