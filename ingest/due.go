@@ -177,7 +177,7 @@ func (s Skips) Outcome(why string) catalog.Outcome {
 
 // Why times of a schedule were skipped.
 const (
-	NobodyThere = "no run began, as the schedule is now: no daemon was there, or the run before took longer"
+	NobodyThere = "no run began, as the schedule is now: no daemon was there, none could begin a run, or the run before took longer"
 	StillBusy   = "the run before had not ended"
 	TooLate     = "it was too late, by max_lateness"
 )

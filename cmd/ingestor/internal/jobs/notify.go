@@ -60,7 +60,7 @@ func NotifyCommand(a *session.Session) *cobra.Command {
 			return a.Print(shown, func(s *console.Sheet) {
 				s.Line("Targets: %s.", strings.Join(slices.Sorted(maps.Keys(a.Loaded.Notify)), ", "))
 				if len(shown.Events) == 0 {
-					s.Line("There is nothing to tell.")
+					s.Line("No event is noted as under way.")
 				}
 				for _, e := range shown.Events {
 					s.Line("\n%s  %s\n%s", e.Began.UTC().Format("2006-01-02 15:04 MST"), e.Kind, e.Text)
