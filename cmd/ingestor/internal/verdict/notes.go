@@ -134,7 +134,7 @@ func (s *State) notesOf(j *Job, v *Verdict) (all []Note) {
 		all = append(all, Note{bad, Say(j.Name, " can never start: ", c.tooExpensive()), ""})
 	case j.Resume.IsZero() || slices.Contains(v.names, j.Name):
 	case shut:
-		all = append(all, Note{warn, Say(j.Name, " resumes at ", s.Moment(c.until), " with ", Count(int64(j.Waiting), "unit"), " of work: ", c.why()), "/runs"})
+		all = append(all, Note{warn, Say(j.Name, " resumes at ", s.Moment(Later(c.until, j.Resume)), " with ", Count(int64(j.Waiting), "unit"), " of work: ", c.why()), "/runs"})
 	default:
 		all = append(all, Note{warn, Say(j.Name, " resumes at ", s.Moment(j.Resume), " with ", Count(int64(j.Waiting), "unit"), " of work"), "/runs"})
 	}

@@ -2,8 +2,10 @@ package verdict
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -301,5 +303,23 @@ func TestRunsThatAreStillToComeTakeTheirUnitsFirst(t *testing.T) {
 	other.Cost.Units++
 	if v := verdict(); v.Level != warn || !strings.Contains(v.More[1].String(), "come first: other") {
 		t.Errorf("none is left: %s %s", v.Level, v.Says)
+	}
+}
+
+// TestDeferredWorkResumesWhenTheLedgerSaid: the first units that come back may be too few.
+func TestDeferredWorkResumesWhenTheLedgerSaid(t *testing.T) {
+	s := state(t)
+	for i := range s.Pools {
+		for n := range s.Pools[i].Allowances {
+			w := &s.Pools[i].Allowances[n]
+			w.Used, w.Remaining, w.NextUnits, w.NextAt, w.ResetAt = 10*w.Limit, 0, 3, s.Now.Add(10*time.Minute), s.Now.Add(15*time.Minute)
+		}
+	}
+	j := s.Jobs[slices.IndexFunc(s.Jobs, func(j *Job) bool { return j.Name == "trending" })]
+	first, named := *j, *j.Job
+	first.Job, first.Next, named.Name = &named, s.Now.Add(5*time.Minute), "first"
+	s.Jobs, j.Resume, j.Waiting = append(s.Jobs, &first), s.Now.Add(12*time.Minute), 2
+	if all := fmt.Sprint(s.Verdict().Notes); !strings.Contains(all, "trending resumes at 20:12 UTC") {
+		t.Error(all)
 	}
 }
