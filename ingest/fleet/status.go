@@ -150,7 +150,7 @@ func (s *Status) Judge() {
 	switch {
 	case alive == 0:
 		find(true, "No daemon is alive, so jobs run only where a timer starts them. To start one: ingestor run")
-	case !leads:
+	case !leads && s.Idle() == "":
 		find(false, "No daemon leads, so deferred work waits. Another one leads within about 20 s")
 	}
 	var silent []string

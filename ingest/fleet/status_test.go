@@ -3,6 +3,7 @@ package fleet_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -204,4 +205,15 @@ func TestAFullDiskIsSaid(t *testing.T) {
 	_, err = c.Pool().Exec(t.Context(), "DROP TRIGGER full_disk ON headroom_fleet.runs")
 	r.must(err)
 	r.eventually("it is over", func() bool { return !said() })
+}
+
+// TestNobodyLeadsWhoDoesNoWork: no other daemon leads soon if the clocks of all are wrong.
+func TestNobodyLeadsWhoDoesNoWork(t *testing.T) {
+	for state, want := range map[string]bool{fleet.Running: true, "its clock is wrong": false} {
+		s := fleet.Status{Daemons: []fleet.Daemon{{ID: "berlin-1", State: state}}}
+		s.Judge()
+		if got := strings.Contains(fmt.Sprint(s.Findings), "Another one leads within"); got != want {
+			t.Errorf("%s: %v", state, s.Findings)
+		}
+	}
 }
