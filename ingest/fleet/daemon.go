@@ -199,12 +199,13 @@ func (f *Fleet) Reload(_ context.Context, r *ingest.Runner, jobs []*ingest.Job, 
 // Status returns whether this process works, or why it does not.
 func (f *Fleet) Status() string { return f.state().status }
 
-// inserted notes whether the run of a job could be inserted. A database without room for it still takes beats.
-func (f *Fleet) inserted(j *ingest.Job, err error) {
+// wrote notes whether something of a job, such as the run, could be written. A database without room for it still takes
+// beats.
+func (f *Fleet) wrote(what string, j *ingest.Job, err error) {
 	lacks, is := errors.AsType[*pgconn.PgError](err)
 	f.alter(func(s *state) {
-		if delete(s.vain, queue(j)); is && strings.HasPrefix(lacks.Code, "53") {
-			s.vain[queue(j)] = "cannot insert the run of " + j.Name + ": " + err.Error()
+		if delete(s.vain, what+queue(j)); is && strings.HasPrefix(lacks.Code, "53") {
+			s.vain[what+queue(j)] = "cannot " + what + " of " + j.Name + ": " + err.Error()
 		}
 	})
 }
@@ -349,7 +350,7 @@ func (f *Fleet) tick(ctx context.Context, j *ingest.Job, at time.Time) {
 	}
 	_ = f.persist(ctx, "insert the run of "+j.Name, func() error { // else it was told to stop
 		run, err := f.insert(ctx, j, ingest.Occasion{Scheduled: at}, start)
-		f.inserted(j, err)
+		f.wrote("insert the run", j, err)
 		if err == nil && run != 0 {
 			f.log.Debug("inserted a run", "job", j.Name, "scheduled", at, "run", run)
 		}

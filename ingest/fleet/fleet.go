@@ -110,7 +110,7 @@ type state struct {
 	beaten time.Time             // when it answered the last one
 	only   *ingest.Job           // of a process that makes one run
 	status string                // for the table of daemons
-	vain   map[string]string     // jobs whose runs cannot be inserted, and why
+	vain   map[string]string     // what of which job cannot be written, and why
 	client *river.Client[pgx.Tx] // works the queues, from start to halt
 	broken time.Time             // until when no call is made; see errBroken
 	stale  chan struct{}         // closed when the price book is too old

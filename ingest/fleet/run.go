@@ -169,6 +169,7 @@ func (u *unit) Save(ctx context.Context, p *catalog.Page) (saved catalog.Saved, 
 	for end := f.clock.Now().Add(patient); ; {
 		bounded, cancel := f.bounded(context.WithoutCancel(ctx))
 		saved, err = run.Save(bounded, p)
+		f.wrote("save a page", u.slice.job, err)
 		if cancel(); err == nil {
 			saved = *before
 			break

@@ -177,14 +177,23 @@ func TestALockIsNamed(t *testing.T) {
 	r.must(<-waited)
 }
 
-// TestAFullDiskIsSaid: beats still find room in the database, and no run does.
+// TestAFullDiskIsSaid: beats still find room in the database, and no run does, or no page.
 func TestAFullDiskIsSaid(t *testing.T) {
 	t.Parallel()
+	for table, text := range map[string]string{"headroom_fleet.runs": "cannot insert the run of charts", "headroom_catalog.cursors": "cannot save a page of charts"} {
+		t.Run(table, func(t *testing.T) {
+			t.Parallel()
+			aFullDiskIsSaid(t, table, text)
+		})
+	}
+}
+
+func aFullDiskIsSaid(t *testing.T, table, text string) {
 	r := newRig(t, 100, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "0 0 1 1 *", Regions: []string{"US"}, Pages: 1}})
 	c := r.catalog()
 	for _, statement := range []string{
 		"CREATE FUNCTION headroom_fleet.full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'No space left on device' USING ERRCODE = 'disk_full'; END $$",
-		"CREATE TRIGGER full_disk BEFORE INSERT ON headroom_fleet.runs EXECUTE FUNCTION headroom_fleet.full_disk()",
+		"CREATE TRIGGER full_disk BEFORE INSERT ON " + table + " EXECUTE FUNCTION headroom_fleet.full_disk()",
 	} {
 		_, err := c.Pool().Exec(t.Context(), statement)
 		r.must(err)
@@ -197,12 +206,12 @@ func TestAFullDiskIsSaid(t *testing.T) {
 	said := func() (bad bool) {
 		s, err := board.Status(t.Context())
 		for _, found := range s.Findings {
-			bad = bad || found.Bad && strings.Contains(found.Text, "does no work: cannot insert the run of charts") && strings.Contains(found.Text, "No space left on device")
+			bad = bad || found.Bad && strings.Contains(found.Text, "does no work: "+text) && strings.Contains(found.Text, "No space left on device")
 		}
 		return err == nil && bad
 	}
 	r.eventually("the status says it", said)
-	_, err = c.Pool().Exec(t.Context(), "DROP TRIGGER full_disk ON headroom_fleet.runs")
+	_, err = c.Pool().Exec(t.Context(), "DROP TRIGGER full_disk ON "+table)
 	r.must(err)
 	r.eventually("it is over", func() bool { return !said() })
 }
