@@ -12,8 +12,8 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// Clock is the clock of the database. Between two looks at it, the machine counts the seconds, also while its clock is
-// set. The ticks of all daemons follow it.
+// Clock is the clock of the database. Until a minute after a look at it, the machine counts the seconds, also while its
+// clock is set. The ticks of all daemons follow it.
 type Clock struct {
 	pool    *pgxpool.Pool
 	machine func() time.Time
@@ -68,8 +68,12 @@ func (k *Clock) off() string {
 
 // Now returns the time of the database.
 func (k *Clock) Now() time.Time {
-	l := k.last.Load()
-	return l.database.Add(k.machine().Sub(l.machine)).UTC()
+	l, now := k.last.Load(), k.machine()
+	passed := now.Sub(l.machine)
+	if passed > time.Minute { // nobody looks any more, and seconds are not counted while a machine is suspended
+		passed = now.Round(0).Sub(l.machine)
+	}
+	return l.database.Add(passed).UTC()
 }
 
 // NowOrNil returns the time by which River dates the work that is inserted. River's own is the machine's, and may be wrong.
