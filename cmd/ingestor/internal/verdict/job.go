@@ -25,7 +25,7 @@ type Job struct {
 	Methods []string
 
 	Last    *catalog.RunRecord // nil if it never ran
-	Ended   *catalog.RunRecord // the last one that has ended, or nil
+	Ended   *catalog.RunRecord // the last one that has ended, and was not deferred before its first call; or nil
 	Timed   time.Time          // the last time of the schedule for which it ran, or zero
 	Cost    Cost
 	Next    time.Time          // when it is due
@@ -128,13 +128,17 @@ func (j *Job) read(ctx context.Context, r *Reader, src *view.Sources, s *State) 
 		if j.Last, err = whole(ctx, src.Catalog, runs[0].ID); err != nil {
 			return err
 		}
-		j.Ended = j.Last
 	}
-	if i := slices.IndexFunc(runs, func(r catalog.RunRecord) bool { return r.State != catalog.Running }); i != 0 {
-		if j.Ended = nil; i > 0 {
-			if j.Ended, err = whole(ctx, src.Catalog, runs[i].ID); err != nil {
-				return err
-			}
+	for i := 0; i < len(runs) && j.Ended == nil; i++ {
+		units := int64(1)
+		if runs[i].State == catalog.Deferred {
+			units, err = r.unitsOf(ctx, src.Catalog, runs[i].ID)
+		}
+		if err == nil && units > 0 && runs[i].State != catalog.Running {
+			j.Ended, err = whole(ctx, src.Catalog, runs[i].ID)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	if j.Resume, err = src.Runner.ResumeAt(ctx, j.Job, s.open); err != nil {

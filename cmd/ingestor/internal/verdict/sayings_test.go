@@ -313,12 +313,12 @@ func TestTimesThatADaemonRunsTwice(t *testing.T) {
 }
 
 // TestSayingsOfEarlierSoaks repeats histories that found a defect: 1350 has a ledger that cannot be written, and a daemon
-// that is gone.
+// that is gone, and 499 an upstream that is down when all work waits.
 func TestSayingsOfEarlierSoaks(t *testing.T) {
-	for _, seed := range []uint64{1015, 1350} {
+	for seed, lacks := range map[uint64]string{499: "", 1015: "a person sets a limit", 1350: "a person sets a limit"} {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			w := newWitness(t, seed)
-			w.Lacks = "a person sets a limit"
+			w.Lacks = lacks
 			w.lives(12)
 		})
 	}
