@@ -30,7 +30,8 @@ type KeyLimit struct {
 	// Headroom is what ordinary calls leave free of the quota of a pool. Nil is the share of the price book.
 	Headroom *int64 `json:"headroom,omitempty"`
 
-	// Until is when the limit ends by itself, and the price book's holds again. Zero: it does not.
+	// Until is when the limit ends by itself, and the price book's holds again. Zero: it does not. Of a limit that
+	// the upstream has reported since, it is the end of the headroom.
 	// A refusal by a lower limit names that time if the call fits then. One by a higher limit does not
 	// foresee its end.
 	Until time.Time `json:"until,omitzero"`
@@ -38,7 +39,7 @@ type KeyLimit struct {
 
 // Holds reports whether the limit is in force: it was not removed, and has not ended.
 func (k *KeyLimit) Holds(now time.Time) bool {
-	return k.Quota > 0 && (k.Until.IsZero() || now.Before(k.Until))
+	return k.Quota > 0 && (k.Until.IsZero() || now.Before(k.Until) || k.By == ByUpstream)
 }
 
 // LimitKeeper is a store that keeps limits of keys beside its pages.
@@ -93,11 +94,17 @@ type keyLimits struct {
 // setLimit is the limit of a key. Answers may come late, so a higher version wins.
 type setLimit struct {
 	quota, version int64
-	headroom       *int64 // of the quota; nil: the price book's share
+	headroom       *setHeadroom // nil: the price book's share of the quota
 
 	heard  time.Time // when the upstream has reported it last; zero: a person has set it
 	until  time.Time // it holds until then; zero: it does not end by itself
 	probed time.Time // when this process last let a call pass it: see inForce
+}
+
+// setHeadroom is what ordinary calls leave free of a limit, as a person has set it.
+type setHeadroom struct {
+	units int64
+	by    string
 }
 
 // SetLimit sets the limit of a key of a family, or removes it if the quota is 0. This
@@ -172,8 +179,10 @@ func (a Admin) checkLimit(k KeyLimit, known bool) (KeyLimit, error) {
 		k.Until, k.Headroom = time.Time{}, nil
 	case k.Headroom != nil && upstream == "":
 		return k, BadInput("family %s: a key has no headroom; set its quota to what it may use", k.Family)
-	case k.Headroom != nil && (*k.Headroom < 0 || *k.Headroom >= k.Quota):
-		return k, BadInput("upstream %s: a headroom of %d is not below the quota of %d, or below 0: lower it, so that something is left", upstream, *k.Headroom, k.Quota)
+	case k.Headroom != nil && upstream == book.Budgets:
+		return k, BadInput("a budget has no headroom; set its amount to what may be spent")
+	case k.Headroom != nil && k.By != ByUpstream && (*k.Headroom < 0 || *k.Headroom >= k.Quota):
+		return k, BadInput("upstream %s: the headroom must be 0 to %d, below the quota of %d, not %d", upstream, k.Quota-1, k.Quota, *k.Headroom)
 	case !k.Until.IsZero() && !k.Until.After(l.now()):
 		return k, BadInput("family %s: the limit would end at %s, which has passed", k.Family, k.Until.UTC().Format(time.RFC3339))
 	case k.Until.UTC().Year() > 9999: // no JSON has such a time
@@ -301,8 +310,10 @@ func (k *keyLimits) quota(now time.Time, key string, families ...string) (quota 
 	return last.quota, last.until
 }
 
-// ended reports whether the limit has ended by itself.
-func (s *setLimit) ended(now time.Time) bool { return !s.until.IsZero() && !now.Before(s.until) }
+// ended reports whether the limit has ended by itself. If it was reported, a headroom ends without it.
+func (s *setLimit) ended(now time.Time) bool {
+	return !s.until.IsZero() && !now.Before(s.until) && (s.heard.IsZero() || s.headroom == nil)
+}
 
 // found returns the limit of a key that may be kept in several families: the last one that was
 // set. The caller holds mu.
@@ -481,7 +492,15 @@ func (k *keyLimits) apply(changed []KeyLimit) {
 		}
 		if key := pageKey(c.Key); c.Version > k.all[c.Family][key].version {
 			k.held.Store(true)
-			k.all[c.Family][key] = setLimit{quota: c.Quota, version: c.Version, headroom: c.Headroom, heard: c.heardAt(), until: c.Until}
+			set := setLimit{quota: c.Quota, version: c.Version, heard: c.heardAt(), until: c.Until}
+			if c.Headroom != nil {
+				_, by, reported := strings.Cut(c.Reason, freeBy)
+				if !reported {
+					by = c.By
+				}
+				set.headroom = &setHeadroom{*c.Headroom, by}
+			}
+			k.all[c.Family][key] = set
 		}
 	}
 }

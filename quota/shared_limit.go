@@ -37,6 +37,7 @@ const ByUpstream = "the upstream"
 const (
 	reportReason = "it reported this limit"
 	reportBefore = " before"
+	freeBy       = "; the headroom is set by "
 )
 
 // heardAt returns when an upstream has reported a limit, or zero if a person has set it.
@@ -44,7 +45,8 @@ func (k *KeyLimit) heardAt() time.Time {
 	if k.By != ByUpstream {
 		return time.Time{}
 	}
-	text, late := strings.CutSuffix(k.Reason, reportBefore)
+	text, _, _ := strings.Cut(k.Reason, freeBy)
+	text, late := strings.CutSuffix(text, reportBefore)
 	age, err := time.ParseDuration(strings.TrimPrefix(text, reportReason+" "))
 	if !late || err != nil {
 		return k.At
@@ -179,14 +181,18 @@ func (p *prices) checkLimit(upstream string, k *KeyLimit) error {
 	if pool := p.book.Upstreams[upstream].Pools[name]; upstream == book.Budgets && pool.By != nil && of.Key == "" {
 		return BadInput("budget %s is for each key; name one, as in %[1]s:KEY", name)
 	}
-	if length != "" { // of however many forms a length has, calls look for one
-		switch of, err := p.windowKey(upstream, strings.TrimSuffix(k.Key, length), length[1:]); {
+	of.Upstream = upstream
+	if length != "" && of.Key == "" && !p.makesPlace(of, k.Key) { // of however many forms a length has, calls look for one
+		switch key, err := p.windowKey(upstream, strings.TrimSuffix(k.Key, length), length[1:]); {
 		case err == nil:
-			k.Key = of
-			_, length = splitPlace(of)
+			k.Key = key
+			_, length = splitPlace(key)
 		case k.Quota > 0: // the window of a limit to remove may have left the book
 			return err
 		}
+	}
+	if _, err := p.pool(of); err != nil && k.Quota > 0 {
+		return err
 	}
 	if before, key, _ := strings.Cut(strings.TrimSuffix(k.Key, length), ":"); key != "" {
 		own := p.accounts[accountKey{upstream, DefaultAccount, ""}][name]
@@ -217,6 +223,17 @@ func (a Admin) WindowKey(family, key, window string) (string, error) {
 	return p.windowKey(upstream, key, window)
 }
 
+// makesPlace reports whether the limit of a window of a pool has this key.
+func (p *prices) makesPlace(of Pool, key string) bool {
+	windows := p.windows(of)
+	for i := range windows {
+		if place, _ := p.limitsOf(of.Upstream).place(of, windows, i); place == key {
+			return true
+		}
+	}
+	return false
+}
+
 func (p *prices) windowKey(upstream, key, window string) (string, error) {
 	of, _ := splitPlace(key)
 	of.Upstream = upstream
@@ -227,14 +244,25 @@ func (p *prices) windowKey(upstream, key, window string) (string, error) {
 		return "", BadInput("a limit of budget %s holds in each of its windows; leave the window out", of.Name)
 	}
 	windows := p.windows(of)
-	known := make([]string, len(windows))
+	known, named, long := make([]string, len(windows)), "", map[string]bool{} // the keys of windows with this name, and of this length
 	length, _ := time.ParseDuration(window)
 	for i := range windows {
 		known[i] = windows[i].String()
-		if window == known[i] || length > 0 && length == windows[i].Length() || window == strictyaml.Duration(windows[i].Length()) {
-			key, _ := p.limitsOf(upstream).place(of, windows, i)
-			return key, nil
+		key, _ := p.limitsOf(upstream).place(of, windows, i)
+		switch {
+		case window == known[i]:
+			named = key
+		case length > 0 && length == windows[i].Length() || window == strictyaml.Duration(windows[i].Length()):
+			long[key] = true
 		}
+	}
+	switch {
+	case named != "":
+		return named, nil
+	case len(long) == 1:
+		return slices.Collect(maps.Keys(long))[0], nil
+	case len(long) > 1:
+		return "", BadInput("pool %s/%s has several windows of %s; name one of %s", upstream, of.Name, window, strings.Join(known, ", "))
 	}
 	return "", BadInput("pool %s/%s has no window %.40q; it has %s", upstream, of.Name, window, strings.Join(known, ", "))
 }
@@ -386,7 +414,19 @@ func (k *keyLimits) inForce(key string, families []string, w reportedWindow, now
 		k.all[family][pageKey(key)] = s
 	}
 	a.byHand = s.heard.IsZero()
-	return s.headroom
+	headroom, ends, _ := s.free(now)
+	if a.quota == 0 && headroom != nil { // a reported limit has aged
+		a.quota, a.until, a.byHand = w.Quota, ends, true
+	}
+	return headroom
+}
+
+// free returns the headroom that a person has set, when it ends, and who has set it.
+func (s *setLimit) free(now time.Time) (headroom *int64, ends time.Time, by string) {
+	if s.headroom == nil || !s.until.IsZero() && !now.Before(s.until) {
+		return nil, ends, ""
+	}
+	return &s.headroom.units, s.until, s.headroom.by
 }
 
 // shareLimit keeps a limit for all processes, unless it is kept already, or a later report is.
@@ -411,14 +451,11 @@ func (l *Ledger) shareLimit(ctx context.Context, p *prices, pool Pool, index int
 	if l.limits.none.Load() {
 		return false
 	}
-	if k.Headroom, k.Until = l.limits.headroom(key, families, limit, now); limit == w.Quota && k.Headroom == nil {
-		k.Quota = 0
-	}
-	if l.limits.stands(&k, families, w, came, now) {
+	if l.limits.stands(l.limits.reported(k, families, w, now), families, w, came, now) {
 		return true
 	}
-	// If this fails, so does the write, which says so.
-	if _ = l.askLimit(ctx, keeper, key, families); l.limits.stands(&k, families, w, came, now) {
+	_ = l.askLimit(ctx, keeper, key, families) // if this fails, so does the write, which says so
+	if k = *l.limits.reported(k, families, w, now); l.limits.stands(&k, families, w, came, now) {
 		return true // another process has set one in the meantime
 	}
 	within, cancel := context.WithTimeout(ctx, settleTimeout)
@@ -433,14 +470,18 @@ func (l *Ledger) shareLimit(ctx context.Context, p *prices, pool Pool, index int
 	return err == nil
 }
 
-// headroom returns the headroom that a person has set, and when it ends. It stays when the upstream reports a limit.
-func (k *keyLimits) headroom(key string, families []string, limit int64, now time.Time) (headroom *int64, until time.Time) {
+// reported completes a limit that the upstream has reported: the headroom that a person has set stays until it ends.
+func (k *keyLimits) reported(l KeyLimit, families []string, w reportedWindow, now time.Time) *KeyLimit {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	if _, kept := k.found(key, families); kept.headroom != nil && !kept.ended(now) {
-		return new(min(*kept.headroom, limit-1)), kept.until
+	_, kept := k.found(l.Key, families)
+	by := ""
+	if l.Headroom, l.Until, by = kept.free(now); l.Headroom != nil {
+		l.Reason += freeBy + by
+	} else if l.Quota == w.Quota {
+		l.Quota = 0
 	}
-	return nil, until
+	return &l
 }
 
 // stands reports whether what is kept of a limit need not change by a report of the time came.
@@ -456,8 +497,6 @@ func (k *keyLimits) stands(l *KeyLimit, families []string, w reportedWindow, cam
 	}
 	switch {
 	case heard && later < -raiseAfter && kept.heard.Sub(now) < raiseAfter: // or a clock was wrong
-		return true
-	case l.Headroom != nil && holds == l.Quota && !heard: // a person has set it, for as long as that is right
 		return true
 	case holds == l.Quota && (l.Quota == 0 || l.Quota > w.Quota || later < renewed):
 		return true

@@ -186,6 +186,8 @@ func TestSharedLimitByHand(t *testing.T) {
 	if k, err := l.Admin().KeyLimit(t.Context(), "api", "units 10m"); err != nil || k == nil || k.Key != "units 10m0s" || k.Quota != 30 {
 		t.Errorf("the limit of the short window is %+v %v", k, err)
 	}
+	plain(t, set("api", "units@nobody"), quota.ErrBadInput, "nobody")
+	plain(t, set("api", "units:key"), quota.ErrBadInput, "pool api/units has no keys")
 	plain(t, set("api", "units 7h"), quota.ErrBadInput, `pool api/units has no window "7h"; it has 24h, day UTC, 10m`)
 	if err := set("api", "own"); err != nil { // no answer reports about it
 		t.Error(err)
@@ -196,7 +198,44 @@ func TestSharedLimitByHand(t *testing.T) {
 	}
 }
 
-// A family with the name of the upstream has keys of its own, which clients may choose.
+// TestSharedLimitOfTheRightWindow: a limit is that of the window that its key or a person names, and a key of a pool may end
+// with a duration.
+func TestSharedLimitOfTheRightWindow(t *testing.T) {
+	l := newSharedLedgerOf(t, limitStores(t)["sqlite"](), `
+revision: 1
+upstreams:
+  api:
+    hosts: [api.example.com]
+    pools:
+      same: {quota: 100, headroom: 10, windows: [{per: day, zone: UTC}, {per: 24h, quota: 50, headroom: 0}]}
+      user: {quota: 100, by: {header: X-User}, windows: [{per: 24h}]}
+    methods: {get: {charge: {same: 1, user: 1}}}
+`)
+	for _, c := range []struct{ key, window, kept, says string }{
+		{"same", "24h", "same 24h0m0s", ""}, {"same", "day UTC", "same", ""}, {"same 24h0m0s", "", "same 24h0m0s", ""},
+		{"same 1440m", "", "", "several windows of 1440m"}, {"user:team 24h", "", "user:team 24h", ""}, {"user:team 7h", "", "user:team 7h", ""}, {"user", "", "", "a page per key"},
+	} {
+		key, err := c.key, error(nil)
+		if c.window != "" {
+			key, err = l.Admin().WindowKey("api", key, c.window)
+		}
+		k := quota.KeyLimit{Key: key}
+		if err == nil {
+			k, err = l.Admin().SetLimit(t.Context(), quota.KeyLimit{Family: "api", Key: key, Quota: 40, By: "ann"})
+		}
+		if c.says != "" {
+			plain(t, err, quota.ErrBadInput, c.says)
+		} else if err != nil || k.Key != c.kept {
+			t.Errorf("%s of %s is kept as %s %v, want %s", c.key, c.window, k.Key, err, c.kept)
+		}
+	}
+	for _, key := range []string{"same", "same 24h0m0s", "user:team 24h"} {
+		if _, err := l.Admin().SetLimit(t.Context(), quota.KeyLimit{Family: "api", Key: key, By: "ann"}); err != nil {
+			t.Errorf("removed: %v", err)
+		}
+	}
+}
+
 // TestSharedLimitWithHeadroom: a headroom that a person has set holds until it ends, also with the quota of the price
 // book and after reports of other limits.
 func TestSharedLimitWithHeadroom(t *testing.T) {
@@ -223,16 +262,34 @@ func TestSharedLimitWithHeadroom(t *testing.T) {
 		l.observe("units", "default", 24*time.Hour, limit)
 		l.want(fmt.Sprintf("after a report of %d", limit), limit, limit, 60)
 	}
+	if kept, err := l.Admin().KeyLimit(t.Context(), "api", "units"); err != nil || kept.Reason != "it reported this limit; the headroom is set by ann" || !kept.Until.Equal(k.Until.Truncate(time.Microsecond)) {
+		t.Errorf("kept is %+v %v", kept, err)
+	}
+	l.observe("units", "default", 24*time.Hour, 40)
 	l.clock.ahead.Add(int64(time.Hour))
-	l.want("after its end", 90, 90, 60)
+	l.want("after its end, the limit that was reported", 36, 36, 60)
+
+	// A headroom without an end outlasts reports that age, and smaller limits.
+	k.Headroom, k.Until = new(int64(30)), time.Time{}
+	if _, err := l.Admin().SetLimit(t.Context(), k); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ reported, limit int64 }{{20, 1}, {50, 20}} {
+		l.clock.ahead.Add(int64(2 * time.Hour))
+		l.observe("units", "default", 24*time.Hour, c.reported)
+		l.want(fmt.Sprintf("with a headroom of 30, after a report of %d", c.reported), c.limit, c.limit, 60)
+	}
+	l.clock.ahead.Add(int64(25 * time.Hour))
+	l.want("after the report has aged", 70, 70, 60)
 	k.Headroom, k.Until = new(int64(100)), time.Time{}
 	_, err = l.Admin().SetLimit(t.Context(), k)
-	plain(t, err, quota.ErrBadInput, "a headroom of 100 is not below the quota of 100")
+	plain(t, err, quota.ErrBadInput, "the headroom must be 0 to 99, below the quota of 100, not 100")
 	k.Headroom, k.Family, k.Key = new(int64(1)), "client", "acme"
 	_, err = l.Admin().SetLimit(t.Context(), k)
 	plain(t, err, quota.ErrBadInput, "a key has no headroom")
 }
 
+// A family with the name of the upstream has keys of its own, which clients may choose.
 func TestSharedLimitBesideAFamilyOfTheSameName(t *testing.T) {
 	for name, open := range limitStores(t) {
 		t.Run(name, func(t *testing.T) {

@@ -58,11 +58,18 @@ func ReadPast(ctx context.Context, l *quota.Ledger, clock *quota.SimClock) (*Pas
 			}
 			past.Blocks = append(past.Blocks, Block{u.Pool, u.Blocked, reason})
 		}
-		if i := slices.IndexFunc(u.Allowances, func(w quota.WindowUsage) bool { return w.Reported > 0 }); i >= 0 && l.Book().Upstreams[u.Pool.Upstream] != nil {
-			w := u.Allowances[i]
-			past.Limits = append(past.Limits, quota.KeyLimit{
-				Family: quota.LimitsOfUpstream + u.Pool.Upstream, Key: u.Pool.Name, Quota: w.Reported, Headroom: &w.ReportedHeadroom, Until: w.ReportedUntil, By: "the plan", Reason: earlierSpend,
-			})
+		for _, w := range u.Allowances {
+			if w.Reported == 0 || l.Book().Upstreams[u.Pool.Upstream] == nil {
+				continue
+			}
+			k := quota.KeyLimit{Family: quota.LimitsOfUpstream + u.Pool.Upstream, Key: u.Pool.Name, Quota: w.Reported, Until: w.ReportedUntil, By: "the plan", Reason: earlierSpend}
+			if u.Pool.Account != quota.DefaultAccount {
+				k.Key += "@" + u.Pool.Account
+			}
+			if key, err := l.Admin().WindowKey(k.Family, k.Key, w.Window); err == nil { // a budget has one for all windows
+				k.Key, k.Headroom = key, &w.ReportedHeadroom
+			}
+			past.Limits = append(past.Limits, k)
 		}
 		if !slices.ContainsFunc(u.Allowances, func(w quota.WindowUsage) bool { return w.Spec.Span() >= day }) {
 			continue // what was spent has soon left its windows

@@ -99,10 +99,11 @@ func TestLimitsOfThePast(t *testing.T) {
 		t.Fatal(faults)
 	}
 	for name, c := range map[string]struct {
-		limit int64
-		until time.Duration // 0: it does not end
-		fits  bool
-	}{"none": {0, 0, true}, "low": {10, 0, false}, "ended": {10, time.Minute, true}, "enough": {500, 0, true}} {
+		limit  int64
+		until  time.Duration // 0: it does not end
+		fits   bool
+		window string
+	}{"none": {0, 0, true, ""}, "low": {10, 0, false, ""}, "ended": {10, time.Minute, true, ""}, "enough": {500, 0, true, ""}, "of a short window": {10, 0, true, " 10m0s"}} {
 		t.Run(name, func(t *testing.T) {
 			clock := quota.NewSimClock(noon)
 			l, err := quota.New(costs, memstore.New(&memstore.Options{Clock: clock}), &quota.Options{Clock: clock})
@@ -110,7 +111,7 @@ func TestLimitsOfThePast(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.limit > 0 {
-				k := quota.KeyLimit{Family: quota.LimitsOfUpstream + "youtube", Key: "units", Quota: c.limit, By: "anna", Reason: "the console"}
+				k := quota.KeyLimit{Family: quota.LimitsOfUpstream + "youtube", Key: "units" + c.window, Quota: c.limit, By: "anna", Reason: "the console"}
 				if c.until > 0 {
 					k.Until = noon.Add(c.until)
 				}
@@ -127,7 +128,7 @@ func TestLimitsOfThePast(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := int64(1000)
-			if c.limit > 0 {
+			if c.limit > 0 && c.window == "" {
 				want = c.limit
 			}
 			if p.Fits != c.fits || p.Pools[0].Limit != want {

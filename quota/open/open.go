@@ -18,6 +18,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -305,7 +306,13 @@ func (o *Opened) openServer(ctx context.Context, at *Address, with *Options) (qu
 		return nil, err
 	}
 	server := store.(server)
-	o.locks = lease.Shared{Server: server, Files: lease.Files(filepath.Join(state, "locks"))}
+	where, err := at.canonical()
+	if err != nil {
+		return nil, err
+	}
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(where))
+	o.locks = lease.Shared{Server: server, Files: lease.Files(filepath.Join(state, fmt.Sprintf("locks-%08x", sum.Sum32())))} // of this ledger
 	warnings, err := server.Check(ctx)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()

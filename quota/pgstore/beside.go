@@ -160,7 +160,7 @@ func (s *Store) TakeLease(ctx context.Context, name, holder string, life time.Du
 	})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return 0, fmt.Errorf("%w: %s goes from one process to the next right now", lease.ErrHeld, name)
+		return 0, fmt.Errorf("%w: %s is changing hands; try again", lease.ErrHeld, name)
 	case err != nil:
 		return 0, fmt.Errorf("lease %s: %w: %w", name, quota.ErrOutage, err)
 	case !taken:

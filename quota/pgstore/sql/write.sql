@@ -114,7 +114,7 @@ WITH taken AS (
 	INSERT INTO headroom_ledger.leases AS l (name, holder, token, until)
 	VALUES ($1::text, $2::text, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, clock_timestamp() + $3::bigint * interval '1 microsecond')
 	ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, token = greatest(excluded.token, l.token + 1), until = clock_timestamp() + $3::bigint * interval '1 microsecond'
-		-- Later than any lease can last: the clock had been far ahead. What is excluded is of before the wait for another's.
+		-- Later than any lease can last: the clock had been far ahead. excluded.until is older than the wait for another's lock.
 		WHERE l.until <= clock_timestamp() OR l.until > clock_timestamp() + $3::bigint * interval '1 microsecond'
 	RETURNING token, holder, until
 )

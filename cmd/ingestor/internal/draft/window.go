@@ -347,20 +347,22 @@ type jump struct{ after, before, next time.Time } // next: the first call after 
 // jumps returns when windows have ended, by what was left and by when refusals told to come back.
 func (w window) jumps(points []point) (all []jump) {
 	var told time.Time
+	lied := false // calls were refused after the time that a refusal told
 	for i := 1; i < len(points); i++ {
 		a, b := &points[i-1], &points[i]
 		if a.remaining >= 0 && (rises(points, i) || b.remaining == a.remaining && b.remaining == w.quota-1) {
 			j := jump{a.at, b.at, b.at}
-			if told.After(a.at.Add(-slack)) && told.Before(b.at.Add(slack)) {
+			if !lied && told.After(a.at.Add(-slack)) && told.Before(b.at.Add(slack)) {
 				j.after, j.before = told.Add(-slack), told.Add(slack)
 			}
 			all, told = append(all, j), time.Time{}
 		}
 		if b.call.Status >= 400 && b.remaining >= 0 && 10*b.remaining <= w.quota {
+			lied = lied || !told.IsZero() && b.at.After(told.Add(slack))
 			told = b.call.again()
 		}
 	}
-	if !told.IsZero() {
+	if !lied && !told.IsZero() {
 		all = append(all, jump{told.Add(-slack), told.Add(slack), told})
 	}
 	return all

@@ -146,10 +146,10 @@ func writeLimits(s *console.Sheet, all []quota.KeyLimit) {
 const mostShown = 100
 
 // showSetLimits shows the limits that take the place of the price book's, as comments after
-// the book. A book without families has none, unless it adopts limits. A missing ledger is not made.
+// the book. A missing ledger is not made.
 func showSetLimits(a *session.Session, cmd *cobra.Command, s *settings.Settings) error {
 	at, err := open.Parse(s.Ledger)
-	if a.Output == "json" || len(s.Book.Families) == 0 && !s.AdoptLimits && s.Book.Upstreams[book.Budgets] == nil || err != nil {
+	if a.Output == "json" || err != nil {
 		return nil
 	}
 	if _, err := os.Stat(at.File); at.Scheme == "memory" || at.Scheme == "sqlite" && err != nil {
@@ -195,7 +195,7 @@ func inForce(s *settings.Settings, k *quota.KeyLimit) bool {
 		return err == nil
 	}
 	upstream := strings.TrimPrefix(k.Family, quota.LimitsOfUpstream)
-	return (s.AdoptLimits || upstream == book.Budgets) && s.Book.Upstreams[upstream] != nil
+	return s.Book.Upstreams[upstream] != nil
 }
 
 // familyLimit is the limit of a key, and where it comes from.
@@ -333,7 +333,7 @@ func (c *limitChange) set(a *session.Session, cmd *cobra.Command, family, key st
 	if k.Until, err = endOf(a, c.duration, c.until); err != nil {
 		return err
 	}
-	if k.Headroom, err = headroomOf(family, c.headroom, n); err != nil {
+	if k.Headroom, err = headroomOf(c.headroom, n); err != nil {
 		return console.Usage("%w", err)
 	}
 	return c.change(a, cmd, []wantedLimit{{KeyLimit: k}})
@@ -451,24 +451,25 @@ func quotaOf(k *quota.KeyLimit) string {
 	return text
 }
 
-// headroomOf reads what a limit leaves free of its quota: units, an amount of a budget, or a share as 5%. Nil is "".
-func headroomOf(family, text string, of int64) (*int64, error) {
+// headroomOf reads what a limit leaves free of its quota: units, or a share as 5%. Nil is "".
+func headroomOf(text string, of int64) (*int64, error) {
 	if text == "" {
 		return nil, nil
 	}
 	share, is := strings.CutSuffix(text, "%")
 	if !is {
-		n, err := view.ParseQuota(family, text)
+		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			err = fmt.Errorf("headroom: %w", err)
+			err = fmt.Errorf("the headroom must be a whole number or a percentage, as 500 or 5%%, not %.40q", text)
 		}
 		return &n, err
 	}
-	percent, err := strconv.ParseInt(share, 10, 64)
-	if err != nil || percent < 0 || percent > 99 {
-		return nil, fmt.Errorf("headroom: %.40q is no share from 0%% to 99%%", text)
+	percent, err := strconv.ParseUint(share, 10, 63)
+	if err != nil || percent > 99 {
+		return nil, fmt.Errorf("the headroom must be a whole percentage from 0%% to 99%%, not %.40q", text)
 	}
-	return new(of/100*percent + (of%100*percent+99)/100), nil
+	n := int64(percent)
+	return new(max(min(of/100*n+(of%100*n+99)/100, of-1), 0)), nil
 }
 
 // readRows reads limits in CSV. Its first line names the columns.
@@ -512,7 +513,7 @@ func readRows(name string, text []byte) (all []wantedLimit, err error) {
 		if k.Quota, err = view.ParseQuota(k.Family, cells["quota"]); err != nil {
 			return nil, fmt.Errorf("%s: %w; 0 removes the limit", k.at, err)
 		}
-		if k.Headroom, err = headroomOf(k.Family, cells["headroom"], k.Quota); err != nil {
+		if k.Headroom, err = headroomOf(cells["headroom"], k.Quota); err != nil {
 			return nil, k.says(err)
 		}
 		all = append(all, k)

@@ -74,7 +74,11 @@ func (r *readings) pool(u *quota.Usage, budget bool) {
 		r.add(windowUsed, float64(w.Used), of...)
 		r.add(windowLimit, float64(w.Limit), of...)
 		r.add(windowQuota, float64(w.Quota), of...)
-		r.add(windowHeadroom, float64(w.Headroom), of...)
+		free := w.Headroom
+		if w.Reported > 0 {
+			free = w.ReportedHeadroom
+		}
+		r.add(windowHeadroom, float64(free), of...)
 		r.add(windowNext, float64(w.NextUnits), of...)
 		r.add(windowNextAt, instant(w.NextAt), of...)
 		r.add(windowResetAt, instant(w.ResetAt), of...)

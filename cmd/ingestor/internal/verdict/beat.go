@@ -199,7 +199,11 @@ func (s *State) silence() []Sentence {
 	if gone.Ended {
 		return []Sentence{Say("The daemon on ", gone.Host, " (process ", gone.PID, ") ended at ", s.Moment(gone.At), ", and no timer has run a job since"), Say(remedyDaemon)}
 	}
-	return []Sentence{Say("The daemon on ", gone.Host, " (process ", gone.PID, ") has been silent since ", s.Moment(gone.At), ". Look whether it is up", s.whyNot()), Say(remedyDaemon)}
+	since := ""
+	if gone.At.After(s.Now) {
+		since = "the clock was set back from "
+	}
+	return []Sentence{Say("The daemon on ", gone.Host, " (process ", gone.PID, ") has been silent since ", since, s.Moment(gone.At), ". Look whether it is up", s.whyNot()), Say(remedyDaemon)}
 }
 
 // locked names the locks on whole tables, which keep each daemon of a fleet from working.

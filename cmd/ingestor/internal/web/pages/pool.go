@@ -152,6 +152,9 @@ func (s *state) poolSection(u *quota.Usage, by grouping, v *verdict.Verdict) poo
 		case w.Reported > 0:
 			p.Grant += "; the upstream reports " + amount
 		}
+		if w.Reported > 0 && w.ReportedHeadroom != w.Headroom {
+			p.Grant += ", headroom " + view.Amount(u.Pool.String(), w.ReportedHeadroom)
+		}
 	}
 	p.Step, p.SpillsTo = u.Step, u.SpillsTo
 	shown := view.Pools([]quota.Usage{*u})[0]

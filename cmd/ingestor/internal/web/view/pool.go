@@ -155,8 +155,11 @@ func (w *Window) OwnLimit(pool string) string {
 	if w.ByHand {
 		says, ends = "somebody has set a limit of ", ""
 	}
-	if says += Amount(pool, w.Reported); w.ReportedFree > 0 {
+	switch says += Amount(pool, w.Reported); {
+	case w.ReportedFree > 0:
 		says += ", of which " + Amount(pool, w.ReportedFree) + " stay free"
+	case w.Headroom > 0:
+		says += ", of which none stay free"
 	}
 	if w.ReportedUntil == nil {
 		return says
