@@ -14,7 +14,7 @@ import (
 
 // How the line of an account is read and written.
 
-// note notes news, which go along with the next question, or are written a moment later.
+// note notes news, which are written a moment later, or with the next ticket.
 func (t *turnLine) note(l *Ledger, add func(*news)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -27,7 +27,9 @@ func (t *turnLine) note(l *Ledger, add func(*news)) {
 	}
 }
 
-func newNews() news { return news{took: make(map[flowOf]float64), back: make(map[flowOf]float64)} }
+func newNews() news {
+	return news{took: make(map[flowOf]float64), back: make(map[flowOf]float64), granted: make(map[flowOf]fair.Ticket)}
+}
 
 func (n *news) none() bool { return len(n.took)+len(n.back)+len(n.granted)+len(n.left) == 0 }
 
@@ -39,12 +41,28 @@ func (n *news) tell(s *fair.State, now window.Instant) {
 	for of, share := range n.back {
 		s.Corrected(of.class, of.flow, share, now)
 	}
-	for _, id := range n.granted {
-		s.Granted(id, now)
-	}
 	for _, id := range n.left {
 		s.Leave(id)
 	}
+	for _, ticket := range n.granted {
+		s.Granted(ticket, now)
+	}
+}
+
+// addTo adds news to later ones.
+func (n *news) addTo(later *news) {
+	for of, share := range n.took {
+		later.took[of] += share
+	}
+	for of, share := range n.back {
+		later.back[of] += share
+	}
+	for of, ticket := range n.granted {
+		if _, newer := later.granted[of]; !newer {
+			later.granted[of] = ticket
+		}
+	}
+	later.left = append(n.left, later.left...)
 }
 
 // write writes the news. If that fails, they are lost, which costs order, and no units.
@@ -54,7 +72,7 @@ func (t *turnLine) write(l *Ledger) {
 	t.mu.Lock()
 	t.timer = nil
 	t.mu.Unlock()
-	_ = t.change(ctx, l, func(*fair.State, window.Instant) bool { return false })
+	_ = t.change(ctx, l, nil)
 }
 
 // writeTurns writes all news. If that fails, they are lost, which costs order, and no units.
@@ -63,13 +81,13 @@ func (l *Ledger) writeTurns(ctx context.Context) {
 	all := slices.Collect(maps.Values(l.turns.lines))
 	l.turns.mu.Unlock()
 	for _, line := range all {
-		_ = line.change(ctx, l, func(*fair.State, window.Instant) bool { return false })
+		_ = line.change(ctx, l, nil)
 	}
 }
 
 // change changes the line, and tells it the news. Do says whether it has changed the state so that it must be
-// written; it may be called several times. No call waits long for a line: after an error, calls do without it
-// for a while.
+// written; it may be called several times. Nil writes the news, if there are some. No call waits long for a
+// line: after an error, calls do without it for a while.
 func (t *turnLine) change(ctx context.Context, l *Ledger, do func(*fair.State, window.Instant) bool) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, turnsPatience)
 	defer cancel()
@@ -103,7 +121,7 @@ func (t *turnLine) change(ctx context.Context, l *Ledger, do func(*fair.State, w
 		now := l.clock.Now()
 		s, at := t.state.Clone(), window.At(now.Add(ahead))
 		news.tell(&s, at)
-		write := do(&s, at) || !news.none() && !s.Idle(at)
+		write := do == nil && !news.none() && !s.Idle(at) || do != nil && do(&s, at)
 		if !write && now.Sub(t.read).Abs() > turnsFresh {
 			t.read = time.Time{}
 			continue
@@ -112,6 +130,9 @@ func (t *turnLine) change(ctx context.Context, l *Ledger, do func(*fair.State, w
 		if write {
 			text = encode(&s, at)
 		} else if !t.kept || !s.Idle(at) {
+			if !news.none() && !s.Idle(at) {
+				t.note(l, news.addTo)
+			}
 			return nil // else nobody needs the note any more
 		}
 		n, swapped, err := l.turns.swap(ctx, t.account, t.version, text)

@@ -27,7 +27,7 @@ import (
 const (
 	// turnsFresh is how old what is known of a line may be if a call is held back by it.
 	turnsFresh = 20 * time.Millisecond
-	// turnsDelay is how long what calls have taken waits at most before it is written.
+	// turnsDelay is how long what calls have taken waits at most before it is written, unless a ticket is.
 	turnsDelay = 50 * time.Millisecond
 	// lastTurn is how long a call that is held back pauses at most before it looks again.
 	lastTurn = 500 * time.Millisecond
@@ -74,10 +74,10 @@ type turnLine struct {
 
 // news is what the note does not have yet.
 type news struct {
-	took    map[flowOf]float64 // shares of the limit
-	back    map[flowOf]float64 // what settled calls took more, and if negative, gave back
-	granted []string           // the tickets of calls that have their units
-	left    []string           // the tickets of calls that wait no longer
+	took    map[flowOf]float64     // shares of the limit
+	back    map[flowOf]float64     // what settled calls took more, and if negative, gave back
+	granted map[flowOf]fair.Ticket // of the last call that has its units, and would have waited
+	left    []string               // the tickets of calls that wait no longer
 }
 
 // flowOf is a flow in its class.
@@ -94,10 +94,12 @@ type taken struct {
 
 // turn is that of a call in the line of its account.
 type turn struct {
-	ask   fair.Ask
-	line  *turnLine // in which its ticket may be; nil if in none
-	held  bool      // it was held back when it asked last
-	ahead int       // how many calls come first
+	ask     fair.Ask
+	line    *turnLine // in which its ticket may be; nil if in none
+	held    bool      // it was held back when it asked last
+	refused bool      // the store refused it when it asked last
+	shown   bool      // it has left a ticket
+	ahead   int       // how many calls come first
 }
 
 // turnOf returns the turn of a call; nil if it takes no units for which others wait in a line: its pools are
@@ -253,8 +255,11 @@ func (l *Ledger) takesTurn(ctx context.Context, id string, charges []Charge, t *
 	idle := false
 	err := t.line.change(ctx, l, func(s *fair.State, now window.Instant) bool {
 		idle = !t.ask.Waits && s.Idle(now)
-		shows := t.ask.Stays && !idle && s.Shows(&t.ask, now)
+		// The calls of a flow need one ticket, and all processes write the same note: so not each call has one.
+		shows, expected := t.ask.Stays && !idle && s.Shows(&t.ask, now), s.Expects(&t.ask, now.Add(turnsDelay))
 		told = s.Ask(&t.ask, now)
+		shows = shows && (told.Held || t.refused || !expected)
+		t.shown = t.shown || shows
 		return shows
 	})
 	if err == nil && idle {
@@ -283,14 +288,17 @@ func (c *Charge) account() accountKey {
 
 // hadTurn notes the store's answer to a call.
 func (l *Ledger) hadTurn(t *turn, v *Verdict, charges []Charge) {
-	if t.line == nil || v.Repeat || !v.Allowed {
+	if t.refused = !v.Allowed; t.line == nil || v.Repeat || t.refused {
 		return
 	}
 	t.line.note(l, func(n *news) {
 		flow := flowOf{t.ask.Class, t.ask.Flow}
 		n.took[flow] += t.ask.Share
 		if t.ask.Stays {
-			n.granted = append(n.granted, t.ask.ID)
+			n.granted[flow] = t.ask.Ticket
+		}
+		if t.shown {
+			n.left = append(n.left, t.ask.ID)
 		}
 		if len(t.line.taken) >= mostTaken { // callers that never settle
 			clear(t.line.taken)
@@ -318,6 +326,7 @@ func (t *turn) shows(ctx context.Context, l *Ledger, of accountKey, d time.Durat
 	_ = t.line.change(ctx, l, func(s *fair.State, now window.Instant) bool {
 		shows := s.Shows(&t.ask, now)
 		s.Ask(&t.ask, now)
+		t.shown = t.shown || shows
 		return shows
 	})
 }

@@ -218,6 +218,7 @@ func TestProcessesTakeTurns(t *testing.T) {
 		"a heavy one":     {[]flow{{method: "heavy"}, {method: "get", callers: 4}, {method: "get", callers: 4}, {method: "get", callers: 4}}, 0.99, 0.9},
 		"heavy, settled":  {[]flow{{method: "heavy"}, {method: "answer", callers: 4}, {method: "answer", callers: 4}, {method: "answer", callers: 4}}, 0.98, 0.85},
 		"many callers":    {[]flow{{method: "get", callers: 4}, {method: "get", callers: 20}, {method: "get", callers: 4}, {method: "get", callers: 4}}, 0.99, 0.9},
+		"one caller":      {[]flow{{method: "get", pauses: 100 * time.Millisecond}, {method: "get", callers: 20}, {method: "get", callers: 20}, {method: "get", callers: 20}}, 0.99, 0.9},
 		"some ask often":  {[]flow{{method: "get", callers: 4, loops: true}, {method: "get", callers: 4}, {method: "get", callers: 4}, {method: "get", callers: 4, loops: true}}, 0.99, 0.9},
 		"jobs of one":     {[]flow{{method: "heavy", job: "a"}, {method: "get", callers: 4, job: "b"}, {method: "get", callers: 4, job: "c"}}, 0.99, 0.9},
 		"a quick one":     {[]flow{{method: "heavy", job: "a", pauses: time.Millisecond}, {method: "get", callers: 8, job: "b", pauses: 100 * time.Millisecond}}, 0.99, 0.9},
@@ -288,6 +289,45 @@ func TestTurnsCostNothingWhileNobodyWaits(t *testing.T) {
 		calls(50, "get")
 		if n := store.swaps.Load() - before; n != 0 {
 			t.Errorf("%d notes were read or written after nobody has waited for long", n)
+		}
+	})
+}
+
+// While others wait, calls that come one after the other do not each write the note of their line, because all processes
+// write the same one.
+func TestManyCallsShareANote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &noted{Store: memstore.New(nil)}
+		l, err := quota.New(mustParse(t, `
+revision: 1
+upstreams:
+  api:
+    pools: {units: {quota: 60000, windows: [{per: 1m, precision: 1s}]}}
+    methods: {light: {pool: units, cost: 1}, heavy: {pool: units, cost: 60000}}
+`), store, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		light := quota.Call{Job: "light", Method: "light"}
+		must(t, l, light)
+		heavy := make(chan error)
+		go func() {
+			_, err := l.Wait(t.Context(), quota.Call{Job: "heavy", Method: "heavy"}, time.Hour)
+			heavy <- err
+		}()
+		synctest.Wait()
+		before := store.swaps.Load()
+		for range 1000 { // they may be ahead by 1200
+			if _, err := l.Wait(t.Context(), light, time.Hour); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if n := store.swaps.Load() - before; n > 200 {
+			t.Errorf("1000 calls in a second read or wrote %d notes", n)
+		}
+		if err := <-heavy; err != nil {
+			t.Error(err)
 		}
 	})
 }
@@ -468,6 +508,7 @@ func TestALineThatHangs(t *testing.T) {
 		l := newFair(t, store)
 		done := waitHeavily(t, l)
 		store.hangs.Store(true)
+		time.Sleep(30 * time.Millisecond) // what is known of the line is old then
 		began := time.Now()
 		var all sync.WaitGroup
 		for range 10 {

@@ -167,6 +167,13 @@ func (s *State) Shows(a *Ask, now window.Instant) bool {
 	return now.Sub(t.Seen).Abs() > life/4 && now.Add(a.Life()*3/4) > t.Dies || now.Add(a.Life()/2) > t.Dies
 }
 
+// Expects reports whether others wait, until an instant at least, for calls of the same flow and pools.
+func (s *State) Expects(a *Ask, until window.Instant) bool {
+	return slices.ContainsFunc(s.Tickets, func(t Ticket) bool {
+		return t.Flow == a.Flow && slices.Equal(t.Pools, a.Pools) && !t.dead(until)
+	})
+}
+
 // room makes room for a ticket, if need be in place of a dead one, and reports whether there is some.
 func (s *State) room(now window.Instant) bool {
 	if len(s.Tickets) < MostTickets {
@@ -302,17 +309,14 @@ func (s *State) change(c Class, change func(*Level)) {
 	}
 }
 
-// Granted takes a caller out of the line that has got its units. For a moment others still wait for the next call of
-// its flow: where each call is granted at once, nobody would be seen to wait.
-func (s *State) Granted(id string, now window.Instant) {
-	i := slices.IndexFunc(s.Tickets, func(t Ticket) bool { return t.ID == id })
-	if i < 0 {
-		return
+// Granted notes that a call of a flow has got its units. For a moment others still wait for the next one: where each call
+// is granted at once, nobody would be seen to wait.
+func (s *State) Granted(next Ticket, now window.Instant) {
+	s.Tickets = slices.DeleteFunc(s.Tickets, func(t Ticket) bool { return t.ID == "" && t.Flow == next.Flow })
+	next.ID, next.Tag, next.Seen, next.Dies = "", s.level(next.Class).tag(next.Flow), now, now.Add(lingers)
+	if s.room(now) {
+		s.Tickets = append(s.Tickets, next)
 	}
-	next := s.Tickets[i]
-	s.Tickets = slices.DeleteFunc(s.Tickets, func(t Ticket) bool { return t.ID == id || t.ID == "" && t.Flow == next.Flow })
-	next.ID, next.Tag, next.Dies = "", s.level(next.Class).tag(next.Flow), now.Add(lingers)
-	s.Tickets = append(s.Tickets, next)
 }
 
 // Leave takes a caller out of the line that waits no longer.

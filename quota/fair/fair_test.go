@@ -53,7 +53,9 @@ func (u *upstream) try(a *fair.Ask) (held, granted bool) {
 
 func (u *upstream) take(a *fair.Ask) {
 	u.state.Took(a.Class, a.Flow, a.Share, u.now)
-	u.state.Granted(a.ID, u.now)
+	if u.state.Leave(a.ID); a.Stays {
+		u.state.Granted(a.Ticket, u.now)
+	}
 	u.took[a.Flow] += a.Share
 }
 
