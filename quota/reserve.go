@@ -156,7 +156,8 @@ func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, price 
 		return nil
 	}
 	mark, cleared := l.shut.noted.Load(), l.refusals.cleared.Load() // before the store is asked
-	if *v, err = l.store.Reserve(ctx, Request{ID: id, Fresh: fresh, Charges: charges, Labels: c.labels()}); err != nil {
+	crowded := turn != nil && turn.line != nil
+	if *v, err = l.store.Reserve(ctx, Request{ID: id, Fresh: fresh, Crowded: crowded, Charges: charges, Labels: c.labels()}); err != nil {
 		l.notSent(first, id, anew)
 		return l.storeError(ctx, "reserve "+first.String(), err)
 	}

@@ -380,15 +380,20 @@ func lacksSlot(v *Verdict, charges []Charge) bool {
 }
 
 // maySettle reports whether what a call was refused for may come back before the time that
-// the refusal names: a slot when a call ends, units when an estimate is settled, or the pool when
-// the first call after a block is answered. If that time is too late for the caller, only calls
-// of this ledger are known to be unsettled.
+// the refusal names: a slot when a call ends, units when an estimate is settled or another process gives back
+// what is left of its units in a lease, or the pool when the first call after a block is answered. If that time is
+// too late for the caller, only calls of this ledger are known to be unsettled.
 func (l *Ledger) maySettle(p *price, v *Verdict, left time.Duration) bool {
 	switch {
 	case v.Probing, lacksSlot(v, p.charges):
 		return true
-	case v.Allowed, v.Blocked, v.Impossible, p.depends[v.Pool.Name] == nil && v.Pool.Upstream != book.Budgets:
+	case v.Allowed, v.Blocked, v.Impossible, p.depends[v.Pool.Name] == nil && v.Pool.Upstream != book.Budgets && !p.leased(v.Pool):
 		return false
 	}
 	return v.RetryAfter <= left || l.slots.unsettled(v.Pool, l.clock.Now())
+}
+
+// leased reports whether processes take the units of a pool in blocks, and take turns for it.
+func (p *price) leased(pool Pool) bool {
+	return slices.ContainsFunc(p.charges, func(c Charge) bool { return c.Pool == pool && c.Lease.Life > 0 && pool.Name != "" })
 }

@@ -101,6 +101,7 @@ type Request struct {
 	Charges []Charge
 	Labels  Labels
 	Fresh   bool      // the id is new: a store need not look for its receipt; of a family's member, the verdict has a Generation
+	Crowded bool      // others wait for units of the account: blocks are small, and live shortly; only package leasestore reads it
 	At      time.Time // Record only: when it happened; zero is now
 	// AtLeast is for Record only: it records no more than what is missing so that at least
 	// these units count since At in the window of each charge. The upstream has said so.

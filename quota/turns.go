@@ -39,6 +39,8 @@ const (
 	peekRarely = 10 * time.Second
 	// nearlyUsed is which part of its limit a pool has left that is nearly used up: an eighth.
 	nearlyUsed = 8
+	// largestBlock is which part of a limit a block of units has at most: a sixteenth.
+	largestBlock = 16
 	// mostTaken bounds the calls that are remembered until they are settled.
 	mostTaken = 4096
 )
@@ -102,8 +104,8 @@ type turn struct {
 	ahead   int       // how many calls come first
 }
 
-// turnOf returns the turn of a call; nil if it takes no units for which others wait in a line: its pools are
-// counted in blocks by each process, or count calls in flight, or their limit is learned.
+// turnOf returns the turn of a call; nil if it takes no units for which others wait in a line: its pools count
+// calls in flight, or their limit is learned.
 func (l *Ledger) turnOf(c *Call, p *price) *turn {
 	if !l.turns.can() || len(p.charges) == 0 || p.learns || c.Family != "" || l.observes(c) || p.charges[0].Pool.Upstream == book.Budgets {
 		return nil
@@ -146,7 +148,7 @@ func (t *turn) measure(charges []Charge) {
 
 // takesTurns reports whether others wait for the units of a charge in a line.
 func (c *Charge) takesTurns() bool {
-	return c.Units > 0 && c.Lease == (Lease{}) && !c.Windows[0].Spec.InFlight()
+	return c.Units > 0 && !c.Windows[0].Spec.InFlight()
 }
 
 // inAccount names a pool among those of its account.
@@ -372,13 +374,16 @@ func (p *price) peeks(v *Verdict) time.Duration {
 		return peekEvery
 	}
 	here, elsewhere := v.Limit/nearlyUsed, int64(0)
-	for i := range min(len(p.dearest), len(p.charges)) {
-		units := p.dearest[i]
-		if units == varies {
-			units = most(&p.charges[i]) / 2
+	for i := range p.charges {
+		c, units := &p.charges[i], int64(0)
+		if i < len(p.dearest) {
+			units = p.dearest[i]
 		}
-		if p.charges[i].Pool.Name == v.Pool.Name {
-			here = max(here, units)
+		if units == varies {
+			units = most(c) / 2
+		}
+		if c.Pool.Name == v.Pool.Name {
+			here = max(here, units) + min(c.Lease.Most, v.Limit/largestBlock) // others do not see what a block has left
 		} else {
 			elsewhere = max(elsewhere, units)
 		}

@@ -33,7 +33,8 @@ const maxJitter = 250 * time.Millisecond
 // less and less often, up to four times a second. If a call of this ledger ends, it asks at
 // once. Now and then it leaves that slot to another process for a moment, so that all get
 // their share. A call that waits for units that it estimates asks again, too, up to once a
-// second, because such calls give units back when they are settled. If its units come back
+// second, because such calls give units back when they are settled. A call of a leased pool
+// does so because other processes give back what their blocks have left. If the units of a call come back
 // too late, it waits only while calls of this ledger are to be settled.
 //
 // If no call is waiting, a call asks the store at once. Reserve never waits in line, nor

@@ -32,6 +32,16 @@ func (b *block) lives(now time.Time) bool {
 	return elapsed >= 0 && wall >= 0 && max(elapsed, wall) < b.life
 }
 
+// large reports whether a block lives for too long, or has too many units left, while others wait for them.
+func (b *block) large() bool {
+	for i := range b.left {
+		if b.left[i] > lead(&b.line.charges[i]) {
+			return true
+		}
+	}
+	return b.life > crowdedLife
+}
+
 // lifeOf returns how long units that the store counts at an instant may be handed out. It
 // is counted from that instant, so it may be counted from before the request left.
 func lifeOf(at time.Time, charges []quota.Charge) time.Duration {

@@ -89,6 +89,9 @@
 // blocks of a process have at most [quota.Lease.Most] units of a pool. No block takes more
 // than a 16th of what is left, so blocks shrink to single calls as the limit comes near.
 //
+// While others wait for the units ([quota.Request.Crowded]), a block has at most 2% of the limit and lives
+// for 2 s at most. A block of this process that is larger ends at the next call.
+//
 // A block of which nothing is left is settled too, because only that counts its calls in the
 // spend. So a block costs the store two requests, and a process with less than two calls in
 // half a life gains nothing.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/deadline"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/fair"
 	"github.com/headroom-quota/headroom/quota/storekit"
 	"github.com/headroom-quota/headroom/quota/window"
 )
@@ -39,6 +40,18 @@ const maxLines = 4096
 
 // share is the part of what is left that a block may take: a 16th.
 const share = 16
+
+// crowdedLife is the longest life of a block while others wait for its units.
+const crowdedLife = 2 * time.Second
+
+// lead returns how many units a block has at most while others wait for them.
+func lead(c *quota.Charge) int64 {
+	least := c.Windows[0].Limit
+	for i := range c.Windows {
+		least = min(least, c.Windows[i].Limit)
+	}
+	return int64(fair.Lead * float64(least))
+}
 
 // growth is how many times as many calls as the last block the next one is for at most.
 const growth = 8
@@ -154,7 +167,7 @@ func (s *Store) lease(ctx context.Context, r *quota.Request) (quota.Verdict, err
 			return s.direct(ctx, r)
 		}
 		if b := l.block; b != nil {
-			if b.lives(now) {
+			if b.lives(now) && !(r.Crowded && b.large()) {
 				if v, ok := b.draw(r, now); ok {
 					call := b.calls
 					s.mu.Unlock()
@@ -203,6 +216,9 @@ func (s *Store) size(l *line, r *quota.Request, now time.Time) int64 {
 	for i := range r.Charges {
 		c := &r.Charges[i]
 		most := min(c.Lease.Most-s.taken[c.Pool], room, window.MaxUnits/2)
+		if r.Crowded {
+			most = min(most, lead(c))
+		}
 		calls = min(calls, most/c.Units)
 	}
 	return calls
@@ -254,6 +270,9 @@ func (s *Store) take(ctx context.Context, l *line, r *quota.Request, calls int64
 		return v, err
 	}
 	b := &block{line: l, verdict: v, sent: sent, wall: sent.Round(0), answer: now, life: lifeOf(v.At, l.charges)}
+	if r.Crowded {
+		b.life = min(b.life, crowdedLife)
+	}
 	for i := range request.Charges {
 		if request.Charges[i].Pool == v.Pool {
 			b.tight = i

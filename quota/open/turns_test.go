@@ -3,6 +3,7 @@ package open_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -21,15 +22,18 @@ import (
 	"github.com/headroom-quota/headroom/quota/pgstore/testing/pgtest"
 )
 
+// turnLease is the lease of the pool, as the price book has it; or "".
+const turnLease = "HEADROOM_TEST_LEASE"
+
 // turnLedger opens a ledger of which a light call takes 1%, and a heavy one 80%.
-func turnLedger(ctx context.Context, address, state string) (*open.Opened, error) {
-	b, err := book.Parse("costs.yaml", []byte(`
+func turnLedger(ctx context.Context, address, state, lease string) (*open.Opened, error) {
+	b, err := book.Parse("costs.yaml", fmt.Appendf(nil, `
 revision: 1
 upstreams:
   api:
-    pools: {units: {quota: 100, windows: [{per: 10m}]}}
+    pools: {units: {quota: 100, windows: [{per: 10m}]%s}}
     methods: {light: {pool: units, cost: 1}, heavy: {pool: units, cost: 80}}
-`), nil)
+`, lease), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +42,7 @@ upstreams:
 
 // waitsHeavily waits for a heavy call, as a process does that is then killed or frozen.
 func waitsHeavily(address string, begin func() bool, _ io.Writer) error {
-	o, err := turnLedger(context.Background(), address, os.Getenv(slotState))
+	o, err := turnLedger(context.Background(), address, os.Getenv(slotState), os.Getenv(turnLease))
 	if err != nil {
 		return err
 	}
@@ -50,23 +54,28 @@ func waitsHeavily(address string, begin func() bool, _ io.Writer) error {
 // While a process waits for a heavy call, one that is ahead is held back. If the first is killed or frozen, the
 // other one goes on.
 func TestTheDeadHoldNobodyUp(t *testing.T) {
+	sqlite := func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "ledger.db") }
+	redis := func(t *testing.T) string {
+		server, err := redistest.Start(t.TempDir(), "--save", "", "--appendonly", "no")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(server.Kill)
+		return "redis://" + server.Addr
+	}
 	for store, at := range map[string]func(*testing.T) string{
-		"sqlite": func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "ledger.db") },
-		"redis": func(t *testing.T) string {
-			server, err := redistest.Start(t.TempDir(), "--save", "", "--appendonly", "no")
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(server.Kill)
-			return "redis://" + server.Addr
-		},
-		"postgres": func(t *testing.T) string { return pgtest.Shared(t) },
+		"sqlite": sqlite, "redis": redis, "postgres": func(t *testing.T) string { return pgtest.Shared(t) },
+		"sqlite leased": sqlite, "redis leased": redis,
 	} {
+		lease := ""
+		if strings.HasSuffix(store, " leased") {
+			lease = ", lease: {}"
+		}
 		for how, signal := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "frozen": syscall.SIGSTOP} {
 			t.Run(store+" "+how, func(t *testing.T) {
 				t.Parallel()
 				address, state := at(t), t.TempDir()
-				o, err := turnLedger(t.Context(), address, state)
+				o, err := turnLedger(t.Context(), address, state, lease)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -77,7 +86,7 @@ func TestTheDeadHoldNobodyUp(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				child := childtest.Start(t, "wait heavily", address, slotState+"="+state)
+				child := childtest.Start(t, "wait heavily", address, slotState+"="+state, turnLease+"="+lease)
 				child.Begin()
 				waiting := func() []quota.Waiting {
 					all, err := o.Ledger.View().Usage(t.Context(), "", "")
