@@ -33,10 +33,11 @@ const (
 
 func main() {
 	each := flag.Duration("each", 90*time.Second, "how long each mix runs")
+	mixes := flag.String("mixes", "fixed,model,fixed and heavy,model and heavy,leased,cheap-leased", "what runs; of the leased ones, the first process has few callers")
 	only := flag.String("on", "", "only this store: redis, sqlite or postgres")
 	callers := flag.Int("callers", 4, "callers of each process")
 	w := worker{}
-	flag.StringVar(&w.kind, "child", "", "be one of the processes: fixed, model or heavy")
+	flag.StringVar(&w.kind, "child", "", "be one of the processes: fixed, model, heavy, few or many")
 	flag.StringVar(&w.ledger, "ledger", "", "the ledger of a -child")
 	flag.Int64Var(&w.end, "end", 0, "when a -child ends, in milliseconds")
 	flag.Int64Var(&w.counts, "counts", 0, "from when a -child counts, in milliseconds")
@@ -45,7 +46,7 @@ func main() {
 	if w.kind != "" {
 		err = w.run(context.Background(), *callers)
 	} else {
-		err = run(*each, *only, *callers)
+		err = run(*each, *only, strings.Split(*mixes, ","), *callers)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench-fair:", err)
@@ -53,7 +54,7 @@ func main() {
 	}
 }
 
-func run(each time.Duration, only string, callers int) error {
+func run(each time.Duration, only string, mixes []string, callers int) error {
 	dir, err := os.MkdirTemp("", "bench-fair")
 	if err != nil {
 		return err
@@ -78,7 +79,7 @@ func run(each time.Duration, only string, callers int) error {
 		if only != "" && store != only {
 			continue
 		}
-		for _, mix := range []string{"fixed", "model", "fixed and heavy", "model and heavy"} {
+		for _, mix := range mixes {
 			m, err := measure(ledger, mix, each, callers)
 			if err != nil {
 				return fmt.Errorf("%s, %s: %w", store, mix, err)
@@ -112,6 +113,9 @@ type shares struct {
 func measure(ledger, mix string, each time.Duration, callers int) (*shares, error) {
 	kind, heavy := strings.CutSuffix(mix, " and heavy")
 	kinds := slices.Repeat([]string{kind}, processes)
+	if cheap, leased := strings.CutSuffix(mix, "leased"); leased {
+		kinds = append([]string{cheap + "few"}, slices.Repeat([]string{cheap + "many"}, processes-1)...)
+	}
 	if heavy {
 		kinds = append(kinds, "heavy")
 	}

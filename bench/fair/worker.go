@@ -16,10 +16,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/leasestore"
 	"github.com/headroom-quota/headroom/quota/meter"
 	"github.com/headroom-quota/headroom/quota/pgstore"
 	"github.com/headroom-quota/headroom/quota/redisstore"
@@ -44,6 +46,13 @@ upstreams:
       fixed: {route: GET /fixed, pool: units, cost: 400}
       heavy: {route: GET /heavy, pool: units, cost: 4000}
       model: {route: GET /model, pool: units, cost: {estimate: {learn: p95, first: 1000}, actual: {body: usage}}}
+  leased-%[1]s:
+    pools: {units: {quota: 200000, windows: [{per: 20s, precision: 100ms}], lease: {}}}
+    methods:
+      few: {pool: units, cost: 20}
+      many: {pool: units, cost: 20}
+      cheap-few: {pool: units, cost: 2}
+      cheap-many: {pool: units, cost: 2}
 `
 
 // result is what a process says at its end.
@@ -97,12 +106,44 @@ func (w *worker) store(ctx context.Context) (quota.Store, error) {
 	return pgstore.Open(w.ledger, nil)
 }
 
+// crowds are the callers of processes whose calls are granted from blocks, by kind.
+var crowds = map[string]int{"few": 2, "many": 20, "cheap-few": 12, "cheap-many": 40}
+
+// take makes calls that are sent nowhere, and take 10 ms.
+func (w *worker) take(ctx context.Context, l *quota.Ledger, callers int) error {
+	var units atomic.Int64
+	failed := make(chan error, callers)
+	for range callers {
+		go func() {
+			for {
+				began := time.Now()
+				r, err := l.Wait(ctx, quota.Call{Upstream: fmt.Sprint("leased-m", w.end), Method: w.kind}, time.Hour)
+				if err != nil {
+					failed <- err
+					return
+				}
+				if began.After(time.UnixMilli(w.counts)) {
+					units.Add(r.Charges()["units"])
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+		}()
+	}
+	select {
+	case err := <-failed:
+		return err
+	case <-time.After(time.Until(time.UnixMilli(w.end))):
+	}
+	return json.NewEncoder(os.Stdout).Encode(result{Units: units.Load()})
+}
+
 // run makes calls until the end, and prints what they have got.
 func (w *worker) run(ctx context.Context, callers int) error {
-	store, err := w.store(ctx)
+	whole, err := w.store(ctx)
 	if err != nil {
 		return err
 	}
+	store := leasestore.New(whole, nil)
 	upstream := httptest.NewServer(http.HandlerFunc(answer))
 	b, err := book.Parse("costs.yaml", fmt.Appendf(nil, prices, fmt.Sprint("m", w.end)), nil)
 	if err != nil {
@@ -111,6 +152,9 @@ func (w *worker) run(ctx context.Context, callers int) error {
 	l, err := quota.New(b, store, nil)
 	if err != nil {
 		return err
+	}
+	if n := crowds[w.kind]; n > 0 {
+		return w.take(ctx, l, n)
 	}
 	m, err := meter.New(l, &meter.Options{MaxWait: time.Hour, Base: http.DefaultTransport, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
