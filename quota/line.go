@@ -18,6 +18,8 @@ type line struct {
 	waiting atomic.Int64  // calls in line: mostly none, and then there is nothing to look up
 	mu      sync.Mutex
 	queues  map[lane]*queue // an empty one is removed
+	shares  map[Pool]*share // of the pools that have queues
+	called  uint64          // how many have been called
 }
 
 // lane names a queue. Its flow is "" if the calls of all flows stand in one.
@@ -29,7 +31,7 @@ type lane struct {
 // queue has the calls of a flow that wait for one pool, as *waiter.
 type queue struct {
 	linked.List
-	share share
+	share *share // of its pool
 }
 
 // waiter is a call in line.
@@ -41,6 +43,7 @@ type waiter struct {
 	// under the line's mutex; away until turn is closed
 	places  []standing
 	called  bool     // turn is closed
+	order   uint64   // when it was called: flows have slots in this order
 	ahead   *nextAsk // the question before which it is not served, or its own
 	tooLate *nextAsk // for what it is sent away: it cannot be served in time
 	behind  int      // how many calls came before it then
@@ -70,8 +73,8 @@ func (a *nextAsk) first() time.Time {
 	return a.soon
 }
 
-// stands reports whether a call of the flow waits for one of the pools of charges. A charge of
-// no units waits for nobody, and delays nobody.
+// stands reports whether a call of the flow waits for one of the pools of charges, or a call of any flow for a slot of
+// one. A charge of no units waits for nobody, and delays nobody.
 func (l *line) stands(flow string, charges []Charge) bool {
 	if l.waiting.Load() == 0 {
 		return false
@@ -79,7 +82,7 @@ func (l *line) stands(flow string, charges []Charge) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := range charges {
-		if charges[i].Units > 0 && l.queues[lane{charges[i].Pool, flow}] != nil {
+		if c := &charges[i]; c.Units > 0 && (l.queues[lane{c.Pool, flow}] != nil || c.Windows[0].Spec.InFlight() && l.lacking(c.Pool) != nil) {
 			return true
 		}
 	}
@@ -92,7 +95,7 @@ func (l *line) join(w *waiter, flow string, charges []Charge, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.queues == nil {
-		l.queues = make(map[lane]*queue)
+		l.queues, l.shares = make(map[lane]*queue), make(map[Pool]*share)
 	}
 	w.turn = make(chan struct{})
 	for i := range charges {
@@ -102,7 +105,11 @@ func (l *line) join(w *waiter, flow string, charges []Charge, now time.Time) {
 		}
 		q := l.queues[of]
 		if q == nil {
-			q = &queue{}
+			if l.shares[of.pool] == nil {
+				l.shares[of.pool] = &share{slots: charges[i].Windows[0].Spec.InFlight()}
+			}
+			q = &queue{share: l.shares[of.pool]}
+			q.share.queues++
 			l.queues[of] = q
 		}
 		at := q.Back()
@@ -124,7 +131,15 @@ func (l *line) leave(w *waiter, now time.Time) {
 	l.waiting.Add(-1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	places := w.places
 	l.review(now, l.remove(w, nil)...)
+	if w.woken { // it did not need what came back meanwhile
+		for _, p := range places {
+			if p.queue.share.slots {
+				l.lacking(p.lane.pool).wakeUp()
+			}
+		}
+	}
 }
 
 // asksAt notes when w, whose turn it is, asks again. It reports false if w is not the
@@ -145,22 +160,52 @@ func (l *line) asksAt(w *waiter, a *nextAsk, now time.Time) bool {
 	return true
 }
 
-// freed wakes the first in the queues of pools of which slots or units came back. Slots were
-// in use for a time, and some are left to other processes.
+// freed wakes the first in the queues of pools of which units came back, or the one whose turn it is for a slot that
+// did. Slots were in use for a time, and some are left to other processes.
 func (l *line) freed(pools []Pool, used time.Duration, now time.Time) {
 	if l.waiting.Load() == 0 {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for of, queue := range l.queues {
-		if slices.Contains(pools, of.pool) && !queue.share.leaves(used, now) {
-			w := waiterAt(queue.Front())
-			if w.woken = true; w.wake != nil {
-				w.wake()
+	if used <= 0 {
+		for of, queue := range l.queues {
+			if slices.Contains(pools, of.pool) {
+				waiterAt(queue.Front()).wakeUp()
 			}
 		}
+		return
 	}
+	for _, pool := range pools {
+		if s := l.shares[pool]; s != nil && !s.leaves(used, now) {
+			l.lacking(pool).wakeUp()
+		}
+	}
+}
+
+// wakeUp wakes w, or lets it not sleep next time. It may be nil.
+func (w *waiter) wakeUp() {
+	if w == nil {
+		return
+	}
+	if w.woken = true; w.wake != nil {
+		w.wake()
+	}
+}
+
+// lacks reports whether it is the turn of w, and it lacks a slot of a pool as far as it knows.
+func (w *waiter) lacks(pool Pool) bool {
+	return w.called && (w.ahead == nil || w.ahead.told == nil || w.ahead.told.Pool == pool && w.ahead.told.Place == 0)
+}
+
+// lacking returns who lacks a slot of a pool and came first of all flows, or nil.
+func (l *line) lacking(pool Pool) (first *waiter) {
+	for of, queue := range l.queues {
+		if w := waiterAt(queue.Front()); of.pool == pool && w.lacks(pool) && (first == nil || w.order < first.order) {
+			first = w
+		}
+	}
+	return first
 }
 
 // back wakes the first in the queues of a settled call's pools: units came back. A call
@@ -227,6 +272,8 @@ func (l *line) review(now time.Time, todo ...*waiter) {
 			if w.ahead != nil {
 				latest.told = w.ahead.told
 			}
+			l.called++
+			w.order = l.called
 			w.call()
 		case latest.first().After(w.until):
 			w.tooLate, w.behind = latest, w.before()
@@ -247,6 +294,9 @@ func (l *line) remove(w *waiter, all []*waiter) []*waiter {
 	for _, p := range w.places {
 		if p.queue.Remove(p.at); p.queue.Len() == 0 {
 			delete(l.queues, p.lane)
+			if p.queue.share.queues--; p.queue.share.queues == 0 {
+				delete(l.shares, p.lane.pool)
+			}
 		}
 	}
 	w.places = nil

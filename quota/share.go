@@ -8,10 +8,12 @@ import "time"
 // used slots for so long. The more slots it has, the more often it leaves one. If nobody
 // takes it, nobody waits elsewhere, and the ledger does so less often.
 type share struct {
-	used  time.Duration // by calls since then
-	every time.Duration // of use; 0 is leastUse
-	until time.Time     // a slot is left alone until then
-	asked bool          // whether somebody has taken it is known
+	queues int           // of the pool
+	slots  bool          // the pool has slots
+	used   time.Duration // by calls since then
+	every  time.Duration // of use; 0 is leastUse
+	until  time.Time     // a slot is left alone until then
+	asked  bool          // whether somebody has taken it is known
 }
 
 const (
@@ -47,12 +49,15 @@ func (s *share) told(granted bool, now time.Time) {
 	s.asked = true
 }
 
-// leaves returns how long w leaves slots alone.
+// leaves returns how long w leaves slots alone, also to a call of another flow whose turn it is.
 func (l *line) leaves(w *waiter, now time.Time) (d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, p := range w.places {
 		d = max(d, p.queue.share.until.Sub(now))
+		if first := l.lacking(p.lane.pool); p.queue.share.slots && first != nil && first.order < w.order {
+			d = max(d, slotPause)
+		}
 	}
 	return d
 }

@@ -114,14 +114,7 @@ func (l *Ledger) turnOf(c *Call, p *price) *turn {
 	if t.measure(p.charges); len(t.ask.Pools) == 0 {
 		return nil
 	}
-	switch { // each token, each job and each process has its turns
-	case c.Job != "":
-		t.ask.Flow = pageKey(book.CallerOf(c.Job))
-	case c.Owner != "":
-		t.ask.Flow = c.Owner
-	default:
-		t.ask.Flow = "process " + l.ids.prefix[:6]
-	}
+	t.ask.Flow = l.flow(c)
 	if u := l.Book().Upstreams[p.charges[0].Pool.Upstream]; u != nil {
 		if class := u.Classes[c.Class]; class.Share+class.Priority > 0 {
 			t.ask.Class = fair.Class{Name: c.Class, Share: float64(class.Share) / 100, Priority: int(class.Priority)}
@@ -129,6 +122,17 @@ func (l *Ledger) turnOf(c *Call, p *price) *turn {
 		}
 	}
 	return t
+}
+
+// flow names the flow of a call: each token, each job and each process has its turns.
+func (l *Ledger) flow(c *Call) string {
+	switch {
+	case c.Job != "":
+		return pageKey(book.CallerOf(c.Job))
+	case c.Owner != "":
+		return c.Owner
+	}
+	return "process " + l.ids.prefix[:6]
 }
 
 // measure works out of which pools a call takes how much. Their limits may change while it waits.

@@ -95,10 +95,12 @@ func (l *Ledger) InLine(ctx context.Context, c Call) bool {
 	return err == nil && l.line.stands(l.inTurn(&c, price), price.charges)
 }
 
-// inTurn lets a call take its turn among all processes, and returns its flow; "" if it has no turns.
+// inTurn lets a call take its turn among all processes, and returns its flow; "" if it has no turns and no slots.
 func (l *Ledger) inTurn(c *Call, p *price) (flow string) {
-	if c.turn = l.turnOf(c, p); c.turn == nil {
+	if c.turn = l.turnOf(c, p); c.turn == nil && !p.slots {
 		return ""
+	} else if c.turn == nil {
+		return l.flow(c)
 	}
 	c.turn.ask.Stays = true
 	return c.turn.ask.Flow
