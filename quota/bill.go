@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/fair"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -146,6 +147,16 @@ func (l *Ledger) bill(ctx context.Context, p *prices, c *Call) (*bill, error) {
 	if r.Labels.Method = billLabel(method, keys, c.Model); keys != "" && !l.keysTold.tells(r.Labels, l.clock.Now()) {
 		r.Labels.Method = billLabel(method, Others, c.Model)
 	}
+	t := c.billTurn
+	if t == nil && l.turns.warm.Load() > 0 {
+		t = l.billTurn(p, c, false)
+	}
+	if t != nil {
+		before := l.takesTurn(ctx, r.ID, charges, t)
+		if before != nil && (r.Fresh || t.ask.Waits || !l.repeats(ctx, c, r.ID, charges, before)) {
+			return nil, refusal(c, *before)
+		}
+	}
 	var v Verdict
 	err = p.stepsOf(c, charges).climb(c, func(charges []Charge) (refused Pool, err error) {
 		r.Charges, r.Labels.Class = charges, c.Class
@@ -156,6 +167,10 @@ func (l *Ledger) bill(ctx context.Context, p *prices, c *Call) (*bill, error) {
 	})
 	if err != nil {
 		return nil, l.storeError(ctx, "reserve "+charges[0].Pool.String(), err)
+	}
+	if t != nil {
+		l.hadTurn(t, &v, charges)
+		t.ask.Waits = t.ask.Stays && t.refused
 	}
 	if !v.Allowed {
 		if v.Blocked {
@@ -171,6 +186,14 @@ func (l *Ledger) bill(ctx context.Context, p *prices, c *Call) (*bill, error) {
 		b.budgets = append(b.budgets, pool)
 	}
 	return b, nil
+}
+
+// billTurn returns the turn of a call among those that spend budgets; nil if it has none.
+func (l *Ledger) billTurn(p *prices, c *Call, stays bool) *turn {
+	if !l.turns.can() || !p.spends(c) || l.observes(c) {
+		return nil
+	}
+	return &turn{ask: fair.Ask{Ticket: fair.Ticket{Flow: l.flow(c)}, Stays: stays}}
 }
 
 // steps are the steps of its budgets that a call has passed. A call asks first for what is below the next

@@ -47,7 +47,8 @@ type Call struct {
 	// refused the call. Otherwise settling the call says so.
 	TellsAnswer bool
 
-	turn *turn // of one that waits
+	turn     *turn // of one that waits
+	billTurn *turn // the same for its budgets
 
 	stepOf string // the budget whose step has given the class
 }

@@ -340,6 +340,14 @@ func (t *turn) shows(ctx context.Context, l *Ledger, of accountKey, d time.Durat
 // isHeld reports whether the call was held back when it asked last.
 func (t *turn) isHeld() bool { return t != nil && t.held }
 
+// waitsFor returns the turn that holds the call back, or else the one for its units.
+func (c *Call) waitsFor() *turn {
+	if c.billTurn.isHeld() {
+		return c.billTurn
+	}
+	return c.turn
+}
+
 // pause is how long a call that is held back sleeps before it asks again.
 func (t *turn) pause() time.Duration { return min(firstPause*time.Duration(1+t.ahead), lastTurn) }
 

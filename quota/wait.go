@@ -51,7 +51,10 @@ func (l *Ledger) Wait(ctx context.Context, c Call, longest time.Duration) (*Rese
 	var refused *RefusedError
 	price, err := l.priced(ctx, l.prices.Load(), &c)
 	flow := ""
-	defer func() { c.turn.leave(l) }()
+	defer func() {
+		c.turn.leave(l)
+		c.billTurn.leave(l)
+	}()
 	if err == nil && (l.turns.warm.Load() > 0 || l.line.waiting.Load() > 0) {
 		flow = l.inTurn(&c, price)
 	}
@@ -60,7 +63,7 @@ func (l *Ledger) Wait(ctx context.Context, c Call, longest time.Duration) (*Rese
 		if !errors.As(err, &refused) || price == nil {
 			return r, err
 		}
-		if left := until.Sub(l.clock.Now()); refused.RetryAfter > left && !c.turn.isHeld() && !l.maySettle(price, &refused.Verdict, left) {
+		if left := until.Sub(l.clock.Now()); refused.RetryAfter > left && !c.waitsFor().isHeld() && !l.maySettle(price, &refused.Verdict, left) {
 			return r, err
 		}
 	} else {
@@ -97,6 +100,9 @@ func (l *Ledger) InLine(ctx context.Context, c Call) bool {
 
 // inTurn lets a call take its turn among all processes, and returns its flow; "" if it has no turns and no slots.
 func (l *Ledger) inTurn(c *Call, p *price) (flow string) {
+	if c.billTurn == nil {
+		c.billTurn = l.billTurn(l.current(), c, true)
+	}
 	if c.turn = l.turnOf(c, p); c.turn == nil && !p.slots {
 		return ""
 	} else if c.turn == nil {
@@ -146,13 +152,13 @@ func (l *Ledger) waitInLine(ctx context.Context, c Call, w *waiter, price *price
 		}
 		now := l.clock.Now()
 		left := w.until.Sub(now)
-		held := left > 0 && c.turn.isHeld()
+		held := left > 0 && c.waitsFor().isHeld()
 		if held || left > 0 && l.maySettle(price, &refused.Verdict, left) {
 			d := jittered(min(pause, refused.RetryAfter, left), left)
 			pause, woken = min(2*pause, lastPause), false
 			switch {
 			case held:
-				d, pause = min(c.turn.pause(), left), firstPause
+				d, pause = min(c.waitsFor().pause(), left), firstPause
 			case lacksSlot(&refused.Verdict, price.charges):
 				pause = min(pause, slotPause)
 			case c.turn != nil:
