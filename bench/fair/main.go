@@ -33,7 +33,7 @@ const (
 
 func main() {
 	each := flag.Duration("each", 90*time.Second, "how long each mix runs")
-	mixes := flag.String("mixes", "fixed,model,fixed and heavy,model and heavy,leased,cheap-leased", "what runs; of the leased ones, the first process has few callers")
+	mixes := flag.String("mixes", "fixed,model,fixed and heavy,model and heavy,leased,cheap-leased,paid", "what runs; of the last three, the first process has few callers")
 	only := flag.String("on", "", "only this store: redis, sqlite or postgres")
 	callers := flag.Int("callers", 4, "callers of each process")
 	w := worker{}
@@ -115,6 +115,9 @@ func measure(ledger, mix string, each time.Duration, callers int) (*shares, erro
 	kinds := slices.Repeat([]string{kind}, processes)
 	if cheap, leased := strings.CutSuffix(mix, "leased"); leased {
 		kinds = append([]string{cheap + "few"}, slices.Repeat([]string{cheap + "many"}, processes-1)...)
+	}
+	if kind == "paid" {
+		kinds = append([]string{"paid-few"}, slices.Repeat([]string{"paid-many"}, processes-1)...)
 	}
 	if heavy {
 		kinds = append(kinds, "heavy")

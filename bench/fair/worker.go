@@ -38,7 +38,13 @@ const (
 // prices has one pool for each mix, so that no mix meets what another one has left.
 const prices = `
 revision: 1
+budgets: {money-%[1]s: {quota: 200 USD, windows: [{per: 20s, precision: 100ms}], of: paid-%[1]s}}
 upstreams:
+  paid-%[1]s:
+    pools: {units: {quota: 1000000000, windows: [{per: 20s}]}}
+    methods:
+      paid-few: {pool: units, cost: 20, bill: 0.02 USD}
+      paid-many: {pool: units, cost: 20, bill: 0.02 USD}
   api-%[1]s:
     hosts: [127.0.0.1]
     pools: {units: {quota: 200000, windows: [{per: 20s, precision: 100ms}]}}
@@ -106,18 +112,22 @@ func (w *worker) store(ctx context.Context) (quota.Store, error) {
 	return pgstore.Open(w.ledger, nil)
 }
 
-// crowds are the callers of processes whose calls are granted from blocks, by kind.
-var crowds = map[string]int{"few": 2, "many": 20, "cheap-few": 12, "cheap-many": 40}
+// crowds are the callers of processes whose calls are granted from blocks or spend a budget, by kind.
+var crowds = map[string]int{"few": 2, "many": 20, "cheap-few": 12, "cheap-many": 40, "paid-few": 2, "paid-many": 20}
 
 // take makes calls that are sent nowhere, and take 10 ms.
 func (w *worker) take(ctx context.Context, l *quota.Ledger, callers int) error {
+	upstream := "leased"
+	if strings.HasPrefix(w.kind, "paid") {
+		upstream = "paid"
+	}
 	var units atomic.Int64
 	failed := make(chan error, callers)
 	for range callers {
 		go func() {
 			for {
 				began := time.Now()
-				r, err := l.Wait(ctx, quota.Call{Upstream: fmt.Sprint("leased-m", w.end), Method: w.kind}, time.Hour)
+				r, err := l.Wait(ctx, quota.Call{Upstream: fmt.Sprint(upstream, "-m", w.end), Method: w.kind}, time.Hour)
 				if err != nil {
 					failed <- err
 					return
