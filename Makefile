@@ -150,7 +150,7 @@ bench-lease: ## compare leased blocks with the plain store in Redis, with eight 
 	.ci/need redis-server
 	cd bench && go run ./lease
 
-bench-fair: ## measure how eight processes share a pool that has too little; takes 20 minutes
+bench-fair: ## measure how eight processes share a pool that has too little; takes 30 minutes
 	.ci/need redis-server postgresql
 	cd bench && go run ./fair
 
