@@ -60,6 +60,7 @@ func (f *folder) age() {
 	f.t.Helper()
 	for file, steps := range map[string][]string{
 		"ledger.db": {
+			"ALTER TABLE limits DROP COLUMN headroom", "ALTER TABLE limits DROP COLUMN headroom_of", "ALTER TABLE limit_changes DROP COLUMN headroom",
 			"ALTER TABLE limits DROP COLUMN ends", "ALTER TABLE limits DROP COLUMN ends_of", "ALTER TABLE limit_changes DROP COLUMN ends",
 			"DROP TABLE notes", "PRAGMA user_version = 8",
 		},

@@ -96,7 +96,7 @@ func LimitsCommand(a *session.Session) *cobra.Command {
 		one.Flags().StringVar(&c.reason, "reason", "", "`text` that says why; it is kept with the limit")
 		one.Flags().BoolVar(&c.dry, "dry-run", false, "set nothing; say who would be refused now")
 	}
-	set.Flags().StringVar(&c.headroom, "headroom", "", "`units` of the quota that calls leave free, or a share as 5% (default that of the price book)")
+	set.Flags().StringVar(&c.headroom, "headroom", "", "`units` that calls leave free, or a share as 5% (default by the price book)")
 	set.Flags().StringVar(&c.until, "until", "", "`time` at which the limit ends, as 2027-01-01T08:00:00Z")
 	set.Flags().StringVar(&c.duration, "for", "", "`duration` after which the limit ends, as 2h or 7d")
 	set.Flags().StringVar(&c.file, "file", "", "set the limits of this `file` of CSV or JSON, - for the standard input")
@@ -195,7 +195,7 @@ func inForce(s *settings.Settings, k *quota.KeyLimit) bool {
 		return err == nil
 	}
 	upstream := strings.TrimPrefix(k.Family, quota.LimitsOfUpstream)
-	return s.Book.Upstreams[upstream] != nil
+	return s.Book.Upstreams[upstream] != nil && (s.AdoptLimits || k.By != quota.ByUpstream)
 }
 
 // familyLimit is the limit of a key, and where it comes from.
