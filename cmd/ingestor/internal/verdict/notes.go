@@ -149,7 +149,11 @@ func (s *State) notesOf(j *Job, v *Verdict) (all []Note) {
 		all = append(all, Note{good, Say(j.Name, " has been running since ", s.Moment(j.Last.StartedAt), ", with ", Count(view.Total(j.Last).Units, "unit"), " so far"), run})
 	}
 	if j.failed() {
-		all = append(all, Note{warn, Say("The last run of ", j.Name, ", ", s.Moment(j.Ended.StartedAt), ", failed", failed(j.Ended), ". To see why: ingestor runs"), "/runs/" + strconv.FormatInt(j.Ended.ID, 10)})
+		how := failed(j.Ended)
+		if j.Ended.State == catalog.Deferred {
+			how = " until it lacked units"
+		}
+		all = append(all, Note{warn, Say("The last run of ", j.Name, ", ", s.Moment(j.Ended.StartedAt), ", failed", how, ". To see why: ingestor runs"), "/runs/" + strconv.FormatInt(j.Ended.ID, 10)})
 	}
 	return all
 }
@@ -163,8 +167,11 @@ func (s *State) due(j *Job) Sentence {
 	return Say(" was due at ", s.Moment(j.Missed))
 }
 
-// failed reports whether the last run that has ended failed. That another one has begun says nothing yet.
-func (j *Job) failed() bool { return j.Ended != nil && j.Ended.State == catalog.Failed }
+// failed reports whether the last run that has ended failed, or was deferred when each of its calls had failed. That
+// another one has begun says nothing yet.
+func (j *Job) failed() bool {
+	return j.Ended != nil && (j.Ended.State == catalog.Failed || j.Ended.State == catalog.Deferred && view.Total(j.Ended).Pages == 0)
+}
 
 // failing reports whether the next run may meet what the last one of a job met. A job that is paused says so only until
 // another job has called the same upstream, and did not fail.

@@ -313,9 +313,9 @@ func TestTimesThatADaemonRunsTwice(t *testing.T) {
 }
 
 // TestSayingsOfEarlierSoaks repeats histories that found a defect: 1350 has a ledger that cannot be written, and a daemon
-// that is gone, and 499 an upstream that is down when all work waits.
+// that is gone. In 499, 1248 and 1912, all work waits when the upstream is down.
 func TestSayingsOfEarlierSoaks(t *testing.T) {
-	for seed, lacks := range map[uint64]string{499: "", 1015: "a person sets a limit", 1350: "a person sets a limit"} {
+	for seed, lacks := range map[uint64]string{499: "", 1248: "", 1912: "", 1015: "a person sets a limit", 1350: "a person sets a limit"} {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			w := newWitness(t, seed)
 			w.Lacks = lacks

@@ -313,6 +313,9 @@ func (a *attempt) make(ctx context.Context, r *Reader, at time.Time, of any, try
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	close(a.under)
+	if r.Clock.Now().Before(at) {
+		at = time.Time{} // the clock was set back meanwhile
+	}
 	a.of, a.at, a.err, a.under = of, at, err, nil
 }
 
