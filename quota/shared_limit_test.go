@@ -212,8 +212,13 @@ upstreams:
     methods: {get: {charge: {same: 1, user: 1}}}
 `)
 	for _, c := range []struct{ key, window, kept, says string }{
-		{"same", "24h", "same 24h0m0s", ""}, {"same", "day UTC", "same", ""}, {"same 24h0m0s", "", "same 24h0m0s", ""},
-		{"same 1440m", "", "", "several windows of 1440m"}, {"user:team 24h", "", "user:team 24h", ""}, {"user:team 7h", "", "user:team 7h", ""}, {"user", "", "", "a page per key"},
+		{"same", "24h", "same 24h0m0s", ""},
+		{"same", "day UTC", "same", ""},
+		{"same 24h0m0s", "", "same 24h0m0s", ""},
+		{"same 1440m", "", "", "several windows of 1440m"},
+		{"user:team 24h", "", "user:team 24h", ""},
+		{"user:team 7h", "", "user:team 7h", ""},
+		{"user", "", "", "a page per key"},
 	} {
 		key, err := c.key, error(nil)
 		if c.window != "" {
