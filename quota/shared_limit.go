@@ -234,6 +234,7 @@ func (p *prices) makesPlace(of Pool, key string) bool {
 	return false
 }
 
+// windowKey is [Admin.WindowKey] for the pools of an upstream.
 func (p *prices) windowKey(upstream, key, window string) (string, error) {
 	of, _ := splitPlace(key)
 	of.Upstream = upstream
@@ -308,14 +309,14 @@ func (p *prices) limitFamilies(family string) []string {
 
 // adopted is a limit in a charge that is not the price book's.
 type adopted struct {
-	pool   Pool
-	window int
-	name   string    // of the window
-	quota  int64     // in place of that of the book
-	free   int64     // of it, by ordinary calls
-	was    int64     // the limit by the book
-	until  time.Time // when it ends, unless it is reported again; zero: not by itself
-	byHand bool      // a person has set it
+	pool     Pool
+	window   int
+	name     string    // of the window
+	quota    int64     // in place of that of the book
+	headroom int64     // what ordinary calls leave free of it
+	was      int64     // the limit by the book
+	until    time.Time // when it ends, unless it is reported again; zero: not by itself
+	byHand   bool      // a person has set it
 }
 
 // adoptLimits returns charges with the limits that were reported, also to other processes,
@@ -367,7 +368,7 @@ func (l *Ledger) adoptLimits(ctx context.Context, p *prices, charges []Charge, c
 				all[i].Windows, copied = slices.Clone(c.Windows), true
 			}
 			in := withLimit(&windows[j], a.quota, headroom)
-			a.free = in.Headroom
+			a.headroom = in.Headroom
 			changed = append(changed, a)
 			all[i].Windows[j].Limit = max(in.Limit(u.Classes[class]), 0)
 		}
@@ -414,15 +415,15 @@ func (k *keyLimits) inForce(key string, families []string, w reportedWindow, now
 		k.all[family][pageKey(key)] = s
 	}
 	a.byHand = s.heard.IsZero()
-	headroom, ends, _ := s.free(now)
+	headroom, ends, _ := s.ownHeadroom(now)
 	if a.quota == 0 && headroom != nil { // a reported limit has aged
 		a.quota, a.until, a.byHand = w.Quota, ends, true
 	}
 	return headroom
 }
 
-// free returns the headroom that a person has set, when it ends, and who has set it.
-func (s *setLimit) free(now time.Time) (headroom *int64, ends time.Time, by string) {
+// ownHeadroom returns the headroom that a person has set, when it ends, and who has set it.
+func (s *setLimit) ownHeadroom(now time.Time) (headroom *int64, ends time.Time, by string) {
 	if s.headroom == nil || !s.until.IsZero() && !now.Before(s.until) {
 		return nil, ends, ""
 	}
@@ -476,7 +477,7 @@ func (k *keyLimits) reported(l KeyLimit, families []string, w reportedWindow, no
 	defer k.mu.RUnlock()
 	_, kept := k.found(l.Key, families)
 	by := ""
-	if l.Headroom, l.Until, by = kept.free(now); l.Headroom != nil {
+	if l.Headroom, l.Until, by = kept.ownHeadroom(now); l.Headroom != nil {
 		l.Reason += freeBy + by
 	} else if l.Quota == w.Quota {
 		l.Quota = 0

@@ -163,7 +163,7 @@ func usage(s PageState, windows []book.Window, reported []adopted) Usage {
 	for _, a := range reported {
 		if a.pool == s.Pool {
 			w := &u.Allowances[a.window]
-			w.Reported, w.ReportedHeadroom, w.ReportedUntil, w.ByHand = a.quota, a.free, a.until, a.byHand
+			w.Reported, w.ReportedHeadroom, w.ReportedUntil, w.ByHand = a.quota, a.headroom, a.until, a.byHand
 		}
 	}
 	return u

@@ -152,7 +152,7 @@ func (s *Store) TakeLease(ctx context.Context, name, holder string, life time.Du
 	var has string
 	var until time.Time
 	err = s.beside(ctx, func(ctx context.Context, b *server) (err error) {
-		err = pgx.ErrNoRows // says below that another process took it at the same moment
+		err = pgx.ErrNoRows // as if another process had just taken it
 		for tries := 0; tries < 5 && errors.Is(err, pgx.ErrNoRows); tries++ {
 			err = b.pool.QueryRow(ctx, b.sql["lease_take"], name, holder, life.Microseconds()).Scan(&taken, &token, &has, &until)
 		}

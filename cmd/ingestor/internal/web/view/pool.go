@@ -103,10 +103,10 @@ type Window struct {
 	NextAt    *time.Time  `json:"next_at"`
 	ResetAt   *time.Time  `json:"reset_at"`
 	// Reported is the limit that holds in place of Quota. The upstream reports it, or a person has set it.
-	Reported      int64      `json:"reported_limit,omitempty"`
-	ReportedFree  int64      `json:"reported_headroom,omitempty"` // of Reported
-	ReportedUntil *time.Time `json:"reported_until,omitempty"`
-	ByHand        bool       `json:"set_by_hand,omitempty"`
+	Reported         int64      `json:"reported_limit,omitempty"`
+	ReportedHeadroom int64      `json:"reported_headroom,omitempty"` // of Reported
+	ReportedUntil    *time.Time `json:"reported_until,omitempty"`
+	ByHand           bool       `json:"set_by_hand,omitempty"`
 }
 
 // Pools returns the usage of pools for JSON.
@@ -133,7 +133,7 @@ func pool(u quota.Usage) Pool {
 	for _, w := range u.Allowances {
 		v := Window{
 			Window: w.Window, Spec: w.Spec, Used: w.Used, Limit: w.Limit, Remaining: w.Remaining,
-			Quota: w.Quota, Headroom: w.Headroom, NextUnits: w.NextUnits, Reported: w.Reported, ReportedFree: w.ReportedHeadroom, ReportedUntil: Instant(w.ReportedUntil), ByHand: w.ByHand,
+			Quota: w.Quota, Headroom: w.Headroom, NextUnits: w.NextUnits, Reported: w.Reported, ReportedHeadroom: w.ReportedHeadroom, ReportedUntil: Instant(w.ReportedUntil), ByHand: w.ByHand,
 		}
 		if w.NextUnits > 0 {
 			v.NextAt = Instant(w.NextAt)
@@ -156,8 +156,8 @@ func (w *Window) OwnLimit(pool string) string {
 		says, ends = "somebody has set a limit of ", ""
 	}
 	switch says += Amount(pool, w.Reported); {
-	case w.ReportedFree > 0:
-		says += ", of which " + Amount(pool, w.ReportedFree) + " stay free"
+	case w.ReportedHeadroom > 0:
+		says += ", of which " + Amount(pool, w.ReportedHeadroom) + " stay free"
 	case w.Headroom > 0:
 		says += ", of which none stay free"
 	}
