@@ -22,8 +22,10 @@ type pool struct {
 	name    string
 	series  []*series // that answers tell
 	windows []line
-	inOne   map[*route]bool // routes whose answers tell about it
-	costs   map[*route]line // what calls take, if it is not 1
+	inOne   map[*route]bool   // routes whose answers tell about it
+	costs   map[*route]line   // what calls take, if it is not 1
+	told    []*series         // as series, but those of all routes as one
+	keys    map[*route][]line // the windows of each route, if each has limits of its own
 }
 
 func (p *pool) add(w window, from string) {
@@ -35,6 +37,7 @@ type series struct {
 	kind
 	points []point
 	window window
+	route  *route // whose calls it is about; nil: those of all
 }
 
 var plainPool = pattern.Of(`^[a-z][a-z0-9_-]*$`)
@@ -78,13 +81,13 @@ func (u *upstream) pools() (all []*pool) {
 		slices.SortFunc(p.series, func(a, b *series) int { return cmp.Compare(a.per, b.per) })
 		for _, s := range p.series {
 			s.window = windowOf(s.points)
-			s.unlike(u)
 		}
 		p.series = slices.DeleteFunc(p.series, func(s *series) bool { // a limit without a window may be one of those that have one
 			return s.per == 0 && slices.ContainsFunc(p.series, func(o *series) bool {
 				return o.per != 0 && (o.window.per == s.window.per || o.window.quota == s.window.quota)
 			})
 		})
+		p.byRoute(u)
 	}
 	for _, p := range all {
 		for _, s := range p.series {
@@ -114,8 +117,14 @@ func (u *upstream) pools() (all []*pool) {
 				s.window.free = max(s.window.quota/50, 1)
 				from += "; the headroom is for calls that take more or less time on their way"
 			}
+			if s.route != nil { // the window of a key has no headroom
+				s.window.quota, s.window.free = s.window.quota-s.window.free, 0
+				p.keys[s.route] = append(p.keys[s.route], line{s.window.written(), from})
+				continue
+			}
 			p.add(s.window, from)
 		}
+		p.others()
 		if len(p.series) == 0 && p.name == "requests" && len(u.limits) == 0 {
 			if w, from := u.byRefusals(); w.quota > 0 {
 				p.add(w, from)
@@ -148,20 +157,78 @@ func (u *upstream) contradict(format string, args ...any) {
 	u.noteOnce("contradiction: " + fmt.Sprintf(format, args...))
 }
 
-// unlike notes if routes have limits of their own.
-func (s *series) unlike(u *upstream) {
-	limits := map[int64]*route{}
-	for _, p := range s.points {
-		if p.limit > 0 && limits[p.limit] == nil {
-			limits[p.limit] = p.call.route
+// byRoute splits what answers told by routes, if each route has limits of its own: those that its
+// answers tell are the same each time, and not those of all other routes.
+func (p *pool) byRoute(u *upstream) {
+	p.told = p.series
+	if len(p.series) == 0 {
+		return
+	}
+	limits, of, headers := map[int64]*route{}, map[*route]map[kind]int64{}, map[string]bool{}
+	alike, several, named := true, false, true
+	for _, s := range p.series {
+		for _, pt := range s.points {
+			r := pt.call.route
+			if of[r] == nil {
+				of[r] = map[kind]int64{}
+			}
+			had := of[r][pt.kind]
+			several = several || had != 0 && had != pt.limit
+			of[r][pt.kind], limits[pt.limit] = pt.limit, cmp.Or(limits[pt.limit], r)
+			headers[pt.in["limit"]] = true
+			named = named && pt.per > 0
 		}
 	}
-	if len(limits) > 1 {
+	one := of[p.series[0].points[0].call.route]
+	for _, own := range of {
+		alike = alike && maps.Equal(own, one)
+		several = several || len(headers) == 1 && !headers[""] && len(own) > 1
+		named = named && len(own) == len(p.series)
+	}
+	if delete(limits, -1); len(limits) < 2 || alike {
+		return
+	}
+	if several || len(headers) > 1 && !named {
 		var texts []string
 		for _, n := range slices.Sorted(maps.Keys(limits)) {
 			texts = append(texts, fmt.Sprintf("%d at %s %s", n, limits[n].verb, limits[n].path))
 		}
-		u.noteOnce(fmt.Sprintf("contradiction: answers tell several limits of %s: %s; the draft has the last. If each call has limits of its own, the pool needs by: {call: method}", s.pool, strings.Join(texts, ", ")))
+		u.noteOnce(fmt.Sprintf("contradiction: answers tell several limits of %s: %s; the draft has the last. If each call, model or user has limits of its own, give the pool a key with by", p.name, strings.Join(texts, ", ")))
+		return
+	}
+	p.series, p.keys = nil, map[*route][]line{}
+	for _, s := range p.told {
+		routes, first := map[*route]*series{}, len(p.series)
+		for _, pt := range s.points {
+			r := routes[pt.call.route]
+			if r == nil {
+				r = &series{kind: s.kind, route: pt.call.route}
+				routes[r.route], p.series = r, append(p.series, r)
+			}
+			r.points = append(r.points, pt)
+		}
+		for _, r := range p.series[first:] {
+			r.window = windowOf(r.points)
+		}
+		s.window = p.series[first].window
+	}
+	if len(headers) == 1 { // the same headers tell windows of several lengths
+		for _, s := range p.told[1:] {
+			p.told[0].points = append(p.told[0].points, s.points...)
+		}
+		p.told = p.told[:1]
+	}
+}
+
+// others gives calls of no recorded route the windows of the route with the lowest limit.
+func (p *pool) others() {
+	lowest := p.limit(nil)
+	for _, s := range p.series {
+		if s.route != nil && len(p.windows) == 0 && max(s.window.quota, s.window.burst) == lowest {
+			for _, l := range p.keys[s.route] {
+				p.windows = append(p.windows, line{l.text, "the lowest limit that a call has; for calls without a key below"})
+			}
+		}
 	}
 }
 
@@ -407,7 +474,7 @@ func (p *pool) findCosts(u *upstream) (more int64) {
 			}
 			often[r] = often[r] || total > 1
 			switch source := told[r]; {
-			case most > p.limit():
+			case most > p.limit(r):
 			case total == 1:
 				once[r] = max(once[r], most)
 			case total == 0:
@@ -431,11 +498,13 @@ func (p *pool) findCosts(u *upstream) (more int64) {
 	return more
 }
 
-// limit is the least limit of the pool.
-func (p *pool) limit() int64 {
+// limit is the least limit of the calls of a route; nil: of any.
+func (p *pool) limit(r *route) int64 {
 	least := int64(math.MaxInt64)
 	for _, s := range p.series {
-		least = min(least, max(s.window.quota, s.window.burst))
+		if r == nil || s.route == nil || s.route == r {
+			least = min(least, max(s.window.quota, s.window.burst))
+		}
 	}
 	return least
 }

@@ -77,6 +77,7 @@ func clean(text, otherwise string) string {
 
 func (w *writer) upstream(name string, u *upstream) {
 	u.sortRoutes()
+	u.nameRoutes()
 	pools := u.pools()
 	from := strings.Join(u.from, ", ")
 	w.put(1, fmt.Sprintf("%q:", name), from)
@@ -99,9 +100,26 @@ func (w *writer) upstream(name string, u *upstream) {
 			w.put(4, "quota: {learn: {}}", "no source says a limit; write it if you know it, or it is learned from refusals without mode: observe")
 			continue
 		}
+		if p.keys != nil {
+			w.put(4, "by: {call: method}", "answers tell another limit at another route")
+		}
 		w.put(4, "windows:", "")
 		for _, l := range p.windows[:min(len(p.windows), book.MaxWindows)] {
 			w.put(5, "- "+l.text, l.from)
+		}
+		if p.keys == nil {
+			continue
+		}
+		w.put(4, "keys:", "")
+		for _, key := range slices.Sorted(maps.Keys(u.routes)) {
+			r := u.routes[key]
+			var texts, from []string
+			for _, l := range p.keys[r] {
+				texts, from = append(texts, l.text), append(from, l.from)
+			}
+			if len(texts) > 0 {
+				w.put(5, fmt.Sprintf("%q: {windows: [%s]}", r.name, strings.Join(texts, ", ")), strings.Join(from, "; "))
+			}
 		}
 	}
 	w.feedback(pools)
@@ -113,7 +131,7 @@ func (w *writer) feedback(pools []*pool) {
 	var lines []line
 	standard := false
 	for _, p := range pools {
-		for _, s := range p.series {
+		for _, s := range p.told {
 			in, n := map[string]string{}, 0
 			for _, pt := range s.points {
 				if pt.standard {
@@ -130,7 +148,7 @@ func (w *writer) feedback(pools []*pool) {
 				delete(in, "used")
 			}
 			text := "pool: " + p.name
-			if len(p.series) > 1 {
+			if len(p.told) > 1 {
 				text += ", per: " + strictyaml.Duration(s.window.per)
 			}
 			for _, key := range []string{"limit", "remaining", "used", "reset"} {
@@ -232,15 +250,8 @@ func (w *writer) methods(u *upstream, pools []*pool) {
 	if len(u.routes) == 0 {
 		w.put(3, fmt.Sprintf(`all: {route: "* /{rest...}", charge: {%s: 1}}`, general), "no source names a call; only calls with a route get the key")
 	}
-	taken := map[string]bool{}
 	for _, key := range slices.Sorted(maps.Keys(u.routes)) {
 		r := u.routes[key]
-		name := cmp.Or(clean(r.name, ""), r.called())
-		base := name
-		for n := 2; taken[name]; n++ {
-			name = fmt.Sprintf("%s-%d", base, n)
-		}
-		taken[name] = true
 		from := strings.Join(r.from, ", ")
 		if r.seen > 0 {
 			from += fmt.Sprintf("; %d calls", r.seen)
@@ -260,20 +271,37 @@ func (w *writer) methods(u *upstream, pools []*pool) {
 		if len(charges) == 0 {
 			charges = []string{general + ": 1"}
 		}
-		w.put(3, fmt.Sprintf("%q: {route: %q, charge: {%s}}", name, r.verb+" "+r.path, strings.Join(charges, ", ")), from)
+		w.put(3, fmt.Sprintf("%q: {route: %q, charge: {%s}}", r.name, r.verb+" "+r.path, strings.Join(charges, ", ")), from)
 	}
 	w.put(2, "default:", "")
 	w.put(3, fmt.Sprintf(`"*": {charge: {%s: 1}}`, general), "calls that no source names")
 }
 
+// nameRoutes gives each route a name of its own.
+func (u *upstream) nameRoutes() {
+	taken := map[string]bool{}
+	for _, key := range slices.Sorted(maps.Keys(u.routes)) {
+		r := u.routes[key]
+		base := cmp.Or(clean(r.name, ""), r.called(""))
+		if taken[base] && r.name == "" && strings.HasSuffix(r.path, "}") { // GET /users has the name users.get
+			base = r.called("id.")
+		}
+		r.name = base
+		for n := 2; taken[r.name]; n++ {
+			r.name = fmt.Sprintf("%s-%d", base, n)
+		}
+		taken[r.name] = true
+	}
+}
+
 // called makes a name of a path: users.orders.get.
-func (r *route) called() string {
+func (r *route) called(what string) string {
 	var words []string
 	for part := range strings.SplitSeq(r.path, "/") {
 		if part != "" && part[0] != '{' && part != "api" && !(record.Common(part) && strings.ContainsAny(part, "0123456789")) {
 			words = append(words, part)
 		}
 	}
-	words = append(words[max(0, len(words)-3):], strings.ToLower(r.verb))
+	words = append(words[max(0, len(words)-3):], what+strings.ToLower(r.verb))
 	return clean(strings.Join(words, "."), "call")
 }
