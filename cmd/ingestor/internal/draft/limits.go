@@ -2,6 +2,7 @@ package draft
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -45,6 +46,7 @@ var (
 	prices     = map[string]bool{"cost": true, "complexity": true, "credits": true, "usage": true, "charge": true, "points": true} // of the call
 	noise      = map[string]bool{"x": true, "rate": true, "ratelimit": true, "api": true, "quota": true, "after": true, "at": true, "time": true, "ms": true, "milliseconds": true, "seconds": true, "count": true, "call": true, "calls": true, "shop": true, "info": true, "request": true}
 	pair       = pattern.Of(`^(?:.*[^0-9])?([0-9]+)/([0-9]+)(?:[^0-9/].*)?$`)
+	listed     = pattern.Of(`([0-9]{1,18}) *; *(w|window)=([0-9]{1,8})\b`) // as Envoy lists several windows: 10, 10;w=1, 300;w=60
 	headerName = pattern.Of(`^[A-Za-z0-9_-]{1,64}$`)
 	standi     = pattern.Of(`^x[0-9a-f]{6}$`) // a stand-in of a recording
 )
@@ -87,11 +89,14 @@ func pointsOf(x *record.Exchange) (all []point) {
 		}
 		standard = map[string]bool{"Ratelimit": true, "Ratelimit-Policy": true, "Ratelimit-Limit": true, "Ratelimit-Remaining": true, "Ratelimit-Reset": true}
 	}
-	resource, intervals := "", map[string]time.Duration{}
+	resource, named, intervals := "", "", map[string]time.Duration{}
 	for _, name := range slices.Sorted(maps.Keys(x.Header)) {
 		switch role, group, _ := roleOf(name); {
 		case role == "resource" && !standi().MatchString(x.Header[name]):
 			resource = x.Header[name]
+			if poolName(resource) == resource {
+				named = "{header: " + name + "}"
+			}
 		case role == "interval":
 			if n, ok := content.Number(x.Header[name]); ok && n > 0 && n <= int64(book.MaxBlock/unitOf(name)) {
 				intervals[group] = time.Duration(n) * unitOf(name)
@@ -121,12 +126,25 @@ func pointsOf(x *record.Exchange) (all []point) {
 			p.used = n
 		}
 	}
+	var unnamed []kind
 	for _, name := range slices.Sorted(maps.Keys(x.Header)) {
 		role, group, per := roleOf(name)
 		if role == "" || standard[name] {
 			continue
 		}
 		k := kind{cmp.Or(group, resource, "requests"), cmp.Or(per, intervals[group])}
+		if all := listed().FindAllStringSubmatch(x.Header[name], -1); role == "limit" && all != nil {
+			for _, m := range all {
+				n, _ := content.Number(m[3])
+				p := at(kind{k.pool, time.Duration(n) * time.Second})
+				p.limit, _ = content.Number(m[1])
+				p.in[role] = fmt.Sprintf("{header: %s, match: '([0-9]+) *; *%s=%s\\b'}", name, m[2], m[3])
+			}
+			unnamed = append(unnamed, k)
+		}
+		if slices.Contains(unnamed, k) { // of one of these windows, and the answer does not say which
+			continue
+		}
 		if m := pair().FindStringSubmatch(x.Header[name]); m != nil && role == "limit" {
 			p := at(k)
 			p.used, _ = content.Number(m[1])
@@ -135,6 +153,9 @@ func pointsOf(x *record.Exchange) (all []point) {
 			continue
 		}
 		tell(k, role, "header", name, x.Header[name])
+		if i := slices.IndexFunc(all, func(p point) bool { return p.kind == k }); i >= 0 && group == "" && named != "" {
+			all[i].in["pool"] = named
+		}
 	}
 	const status = "extensions.cost.throttleStatus."
 	for _, names := range [][]string{ // in the body of an answer of GraphQL

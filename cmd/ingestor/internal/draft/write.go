@@ -148,6 +148,9 @@ func (w *writer) feedback(pools []*pool) {
 				delete(in, "used")
 			}
 			text := "pool: " + p.name
+			if others := func(o *pool) bool { return o != p && len(o.told) > 0 && o.told[0].points[0].in["pool"] != "" }; in["pool"] != "" && slices.ContainsFunc(pools, others) {
+				text = "pool: " + in["pool"] // the same headers tell about several
+			}
 			if len(p.told) > 1 {
 				text += ", per: " + strictyaml.Duration(s.window.per)
 			}
@@ -159,7 +162,10 @@ func (w *writer) feedback(pools []*pool) {
 			if s.window.moves {
 				text += ", refills: true"
 			}
-			lines = append(lines, line{"- {" + text + "}", fmt.Sprintf("%s: %d answers have it", s.points[0].call.from, n)})
+			if text = "- {" + text + "}"; slices.ContainsFunc(lines, func(l line) bool { return l.text == text }) {
+				continue
+			}
+			lines = append(lines, line{text, fmt.Sprintf("%s: %d answers have it", s.points[0].call.from, n)})
 		}
 	}
 	if standard {
