@@ -1,0 +1,143 @@
+package draft
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/headroom-quota/headroom/quota/book"
+)
+
+// facts are what a book says of an upstream, by what each is about: limits, a key, headers, refusals. They are
+// without the names that somebody chose.
+func facts(u *book.Upstream) map[string]string {
+	all := map[string]string{}
+	windows := func(some []book.Window) {
+		for _, w := range some {
+			text := fmt.Sprintf("%s in %s", grouped(w.Quota), w.Spec)
+			switch {
+			case w.InFlight():
+				text = fmt.Sprintf("%d at once", w.Quota)
+			case w.Drains():
+				text = "a bucket of " + grouped(w.Quota)
+			case w.Calendar():
+				text = fmt.Sprintf("%s in a clock %s", grouped(w.Quota), strings.Fields(w.Spec.String())[0])
+			}
+			all[text] = "limit"
+		}
+	}
+	header := func(sources ...*book.Source) {
+		for _, s := range sources {
+			if s != nil && s.Header != "" {
+				all["`"+http.CanonicalHeaderKey(s.Header)+"`"] = "header"
+			}
+		}
+	}
+	for _, p := range u.Pools {
+		if p.Learned != nil {
+			all["a limit that is learned"] = "limit"
+			continue
+		}
+		windows(p.Windows)
+		for _, own := range p.Keys {
+			windows(own)
+		}
+		for _, s := range p.By {
+			text, _, _ := strings.Cut(s.String(), ",")
+			all["a count for each "+text] = "key"
+		}
+	}
+	for _, f := range u.Feedback {
+		header(f.Limit, f.Remaining, f.Used, f.Pool.From)
+		if f.Reset != nil {
+			header(&f.Reset.Source)
+		}
+	}
+	for _, r := range u.Refusals {
+		if r.Credential {
+			continue
+		}
+		text := strings.Trim(fmt.Sprint(r.Status), "[]")
+		if r.Body != nil {
+			text += " with a text of its body"
+		}
+		for _, status := range r.Status {
+			if r.Body == nil {
+				text = fmt.Sprint(status)
+			}
+			all["refusal "+text] = "refusal"
+		}
+	}
+	return all
+}
+
+func grouped(n int64) string {
+	if n < 1000 {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%s,%03d", grouped(n/1000), n%1000)
+}
+
+// The drafts of what the documentation of ten APIs shows stand beside books that a person wrote from its pages
+// about limits. The table of what the drafts miss stands in docs/drafts.md.
+func TestWhatDraftsOfDocumentsMiss(t *testing.T) {
+	a, err := txtar.ParseFile("testdata/documented.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	drafts, err := book.Parse("draft.yaml", a.Files[1].Data, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table strings.Builder
+	list := func(all []string, otherwise string) string {
+		slices.SortFunc(all, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+		return cmp.Or(strings.Join(all, ", "), otherwise)
+	}
+	for _, api := range []struct{ title, name, draft string }{
+		{"GitHub", "github", "github"}, {"Stripe", "stripe", "stripe"}, {"Figma", "figma", "figma"}, {"Okta", "okta", "okta"}, {"Datadog", "datadog", "datadoghq"},
+		{"Asana", "asana", "asana"}, {"DocuSign", "docusign", "docusign"}, {"DigitalOcean", "digitalocean", "digitalocean"}, {"Ory", "ory", "oryapis"}, {"Cortex XSOAR", "xsoar", "example"},
+	} {
+		file := "testdata/byhand/" + api.name + ".yaml"
+		if _, err := os.Stat(file); err != nil {
+			file = "../../../../quota/book/builtin/" + api.name + ".yaml"
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := book.Parse(file, text, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hand, draft := facts(b.Upstreams[api.name]), facts(drafts.Upstreams[api.draft])
+		var has, misses, other []string
+		for fact := range maps.Keys(hand) {
+			if draft[fact] != "" {
+				has = append(has, fact)
+			} else {
+				misses = append(misses, fact)
+			}
+		}
+		for fact := range maps.Keys(draft) {
+			if hand[fact] == "" && draft[fact] != "refusal" { // it expects what HTTP has
+				other = append(other, fact)
+			}
+		}
+		fmt.Fprintf(&table, "| %s | %s | %s | %s |\n", api.title, list(has, "nothing"), list(misses, "nothing"), list(other, "nothing"))
+	}
+	docs, err := os.ReadFile("../../../../docs/drafts.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(docs), table.String()) {
+		t.Errorf("docs/drafts.md has another table than this:\n%s", table.String())
+	}
+}
