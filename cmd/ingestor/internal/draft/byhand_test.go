@@ -141,3 +141,51 @@ func TestWhatDraftsOfDocumentsMiss(t *testing.T) {
 		t.Errorf("docs/drafts.md has another table than this:\n%s", table.String())
 	}
 }
+
+// Routes that tell limits of their own have keys, unless something else may be the reason.
+func TestLimitsOfEachCall(t *testing.T) {
+	calls := func(host, path, header string, n int) (text []byte) {
+		for i := range n {
+			text = fmt.Appendf(text, `{"at":"2026-11-28T10:00:%02dZ","host":%q,"verb":"GET","path":%q,"status":200,"header":{%s,"X-Ratelimit-Remaining":"%d","X-Ratelimit-Reset":"%d"}}`+"\n", i, host, path, header, 40-i, 60-i)
+		}
+		return text
+	}
+	for _, c := range []struct {
+		name                string
+		first, second       []byte
+		apart               bool
+		limits, keys, notes string
+	}{
+		{name: "of each route", first: calls("api.example.com", "/users", `"X-Ratelimit-Limit":"100"`, 5), second: calls("api.example.com", "/users/{id}", `"X-Ratelimit-Limit":"50"`, 5), keys: `"users.id.get": {windows: [{per: 1m, quota: 50, precision: 600ms}]}`},
+		{name: "with another window", first: calls("api.example.com", "/users", `"X-Ratelimit-Limit":"100","X-Ratelimit-Period":"60"`, 5), second: calls("api.example.com", "/items", `"X-Ratelimit-Limit":"50","X-Ratelimit-Period":"3600"`, 5), keys: `"items.get": {windows: [{per: 1h, quota: 50}]}`},
+		{name: "in two recordings", first: calls("api.example.com", "/users", `"X-Ratelimit-Limit":"100"`, 5), second: calls("api.example.com", "/items", `"X-Ratelimit-Limit":"50"`, 5), apart: true, notes: "contradiction: answers tell several limits"},
+		{name: "beside a document", first: calls("api.example.com", "/users", `"X-Ratelimit-Limit":"100"`, 5), second: calls("api.example.com", "/items", `"X-Ratelimit-Limit":"50"`, 5), limits: "- {name: x, limit: 500, metric: request, timeframe: day}", notes: "contradiction: answers tell several limits"},
+		{name: "of one route", first: calls("api.example.com", "/users", `"X-Ratelimit-Limit":"100"`, 5), second: calls("api.example.com", "/users", `"X-Ratelimit-Limit":"50"`, 5), notes: "contradiction: answers tell several limits"},
+		{name: "in two headers", first: calls("api.example.com", "/users", `"X-Ratelimit-Limit-Minute":"100"`, 5), second: calls("api.example.com", "/items", `"X-Ratelimit-Limit-Hour":"50"`, 5), notes: "contradiction: answers tell several limits"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := New()
+			sources := [][]byte{append(c.first, c.second...)}
+			if c.apart {
+				sources = [][]byte{c.first, c.second}
+			}
+			for i, text := range sources {
+				if err := d.Log(fmt.Sprintf("calls%d.jsonl", i), text); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.limits != "" {
+				if err := d.Commons("limits.yml", []byte(c.limits)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			text, notes := d.Book()
+			if _, err := book.Parse("draft.yaml", []byte(text), nil); err != nil {
+				t.Fatal(err)
+			}
+			if has := strings.Contains(text, "by: {call: method}"); has != (c.keys != "") || !strings.Contains(text, c.keys) || !strings.Contains(strings.Join(notes, "\n"), c.notes) {
+				t.Errorf("notes %q and\n%s", notes, text)
+			}
+		})
+	}
+}

@@ -158,14 +158,16 @@ func (u *upstream) contradict(format string, args ...any) {
 }
 
 // byRoute splits what answers told by routes, if each route has limits of its own: those that its
-// answers tell are the same each time, and not those of all other routes.
+// answers tell are the same each time, and not those of all other routes. Two recordings may be of
+// two plans, and documents do not say whether their limits are of all calls.
 func (p *pool) byRoute(u *upstream) {
 	p.told = p.series
 	if len(p.series) == 0 {
 		return
 	}
-	limits, of, headers := map[int64]*route{}, map[*route]map[kind]int64{}, map[string]bool{}
+	limits, of, headers, sources := map[int64]*route{}, map[*route]map[kind]int64{}, map[string]bool{}, map[string]bool{}
 	alike, several, named := true, false, true
+	documented := slices.ContainsFunc(u.limits, func(l limit) bool { return l.pool == p.name })
 	for _, s := range p.series {
 		for _, pt := range s.points {
 			r := pt.call.route
@@ -175,7 +177,7 @@ func (p *pool) byRoute(u *upstream) {
 			had := of[r][pt.kind]
 			several = several || had != 0 && had != pt.limit
 			of[r][pt.kind], limits[pt.limit] = pt.limit, cmp.Or(limits[pt.limit], r)
-			headers[pt.in["limit"]] = true
+			headers[pt.in["limit"]], sources[pt.call.from] = true, true
 			named = named && pt.per > 0
 		}
 	}
@@ -185,10 +187,10 @@ func (p *pool) byRoute(u *upstream) {
 		several = several || len(headers) == 1 && !headers[""] && len(own) > 1
 		named = named && len(own) == len(p.series)
 	}
-	if delete(limits, -1); len(limits) < 2 || alike {
+	if delete(limits, -1); len(limits) < 2 || alike && !several {
 		return
 	}
-	if several || len(headers) > 1 && !named {
+	if several || documented || len(sources) > 1 || len(headers) > 1 && !named {
 		var texts []string
 		for _, n := range slices.Sorted(maps.Keys(limits)) {
 			texts = append(texts, fmt.Sprintf("%d at %s %s", n, limits[n].verb, limits[n].path))
