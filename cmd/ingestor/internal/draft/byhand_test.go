@@ -157,6 +157,7 @@ func TestLimitsOfEachCall(t *testing.T) {
 		limits, keys, notes string
 	}{
 		{name: "of each route", first: calls("api.example.com", "/users", `"X-Ratelimit-Limit":"100"`, 5), second: calls("api.example.com", "/users/{id}", `"X-Ratelimit-Limit":"50"`, 5), keys: `"users.id.get": {windows: [{per: 1m, quota: 50, precision: 600ms}]}`},
+		{name: "although a refusal tells none", first: append(calls("api.example.com", "/users", `"X-Ratelimit-Limit":"100"`, 5), calls("api.example.com", "/users", `"X-Other":"1"`, 1)...), second: calls("api.example.com", "/users/{id}", `"X-Ratelimit-Limit":"50"`, 5), keys: `"users.get": {windows: [{per: 1m, quota: 100, precision: 600ms}]}`},
 		{name: "with another window", first: calls("api.example.com", "/users", `"X-Ratelimit-Limit":"100","X-Ratelimit-Period":"60"`, 5), second: calls("api.example.com", "/items", `"X-Ratelimit-Limit":"50","X-Ratelimit-Period":"3600"`, 5), keys: `"items.get": {windows: [{per: 1h, quota: 50}]}`},
 		{name: "in two recordings", first: calls("api.example.com", "/users", `"X-Ratelimit-Limit":"100"`, 5), second: calls("api.example.com", "/items", `"X-Ratelimit-Limit":"50"`, 5), apart: true, notes: "contradiction: answers tell several limits"},
 		{name: "beside a document", first: calls("api.example.com", "/users", `"X-Ratelimit-Limit":"100"`, 5), second: calls("api.example.com", "/items", `"X-Ratelimit-Limit":"50"`, 5), limits: "- {name: x, limit: 500, metric: request, timeframe: day}", notes: "contradiction: answers tell several limits"},

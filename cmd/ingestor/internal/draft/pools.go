@@ -162,15 +162,15 @@ func (u *upstream) contradict(format string, args ...any) {
 // two plans, and documents do not say whether their limits are of all calls.
 func (p *pool) byRoute(u *upstream) {
 	p.told = p.series
-	if len(p.series) == 0 {
-		return
-	}
 	limits, of, headers, sources := map[int64]*route{}, map[*route]map[kind]int64{}, map[string]bool{}, map[string]bool{}
 	alike, several, named := true, false, true
 	documented := slices.ContainsFunc(u.limits, func(l limit) bool { return l.pool == p.name })
 	for _, s := range p.series {
 		for _, pt := range s.points {
 			r := pt.call.route
+			if pt.limit <= 0 {
+				continue
+			}
 			if of[r] == nil {
 				of[r] = map[kind]int64{}
 			}
@@ -181,13 +181,16 @@ func (p *pool) byRoute(u *upstream) {
 			named = named && pt.per > 0
 		}
 	}
-	one := of[p.series[0].points[0].call.route]
+	var one map[kind]int64
 	for _, own := range of {
+		if one == nil {
+			one = own
+		}
 		alike = alike && maps.Equal(own, one)
 		several = several || len(headers) == 1 && !headers[""] && len(own) > 1
 		named = named && len(own) == len(p.series)
 	}
-	if delete(limits, -1); len(limits) < 2 || alike && !several {
+	if len(limits) < 2 || alike && !several {
 		return
 	}
 	if several || documented || len(sources) > 1 || len(headers) > 1 && !named {
