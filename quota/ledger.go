@@ -141,6 +141,9 @@ func (l *Ledger) Book() *Book {
 	return nil
 }
 
+// Now returns the time by the ledger's own clock, which [Options] may replace.
+func (l *Ledger) Now() time.Time { return l.clock.Now() }
+
 // SetBook changes to another price book from the next call on. Used units stay used. A
 // changed limit applies at once. Changed windows need a higher revision and are laid out
 // again.

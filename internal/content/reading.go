@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Reading reads the sources of one message. Write gives it the body in pieces, and End
@@ -22,6 +23,7 @@ type Reading struct {
 	known  bool    // length is known, or was counted to the end
 	count  int64   // bytes of it so far, decoded
 	most   int64   // bytes to decode of it; 0: as many as come
+	took   func() time.Duration
 
 	coding string // of a request that cannot be decoded here
 	form   *form  // of a request: nil if its body is no form
@@ -56,9 +58,9 @@ type room struct {
 
 // Read begins to read a message.
 func (s *Sources) Read(m Message) *Reading {
-	r := &Reading{of: s, length: max(m.Length, 0), known: m.Length >= 0, most: m.Most}
+	r := &Reading{of: s, length: max(m.Length, 0), known: m.Length >= 0, most: m.Most, took: m.Took}
 	for i, source := range s.all {
-		if s.slots[i] < 0 && !source.Bytes {
+		if s.slots[i] < 0 && !source.Bytes && !source.Time {
 			if r.texts == nil {
 				r.texts = make([]given, len(s.all))
 			}
@@ -214,6 +216,11 @@ func (r *Reading) raw(i int) (text string, ok bool) {
 			length = max(length, r.count) // tokens are in what is packed
 		}
 		return strconv.FormatInt(length, 10), r.known
+	case source.Time:
+		if r.took == nil {
+			return "", false
+		}
+		return strconv.FormatInt(r.took().Milliseconds(), 10), true
 	case at < 0:
 		return r.texts[i].text, r.texts[i].ok
 	}

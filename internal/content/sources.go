@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/headroom-quota/headroom/quota/book"
 )
@@ -82,6 +83,7 @@ type Message struct {
 	Call   string                           // the name of the request's method
 	Caller string                           // the name of who makes the request
 	Length int64                            // of the body; -1 if it is not known
+	Took   func() time.Duration             // from sending the call until now; nil for a request
 	Most   int64                            // bytes to decode of the body; 0 is 1 GiB
 }
 

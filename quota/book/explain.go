@@ -71,6 +71,8 @@ func (s *Source) where() string {
 		return "the length of " + s.Count
 	case s.Bytes:
 		return "the bytes of the body"
+	case s.Time:
+		return "the milliseconds of the call"
 	case s.Call:
 		return "method"
 	case s.Caller:

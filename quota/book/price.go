@@ -36,6 +36,7 @@ type Source struct {
 	Body   string // a member of the JSON body: usage.input_tokens; a | stands between alternatives
 	Count  string // an array of the JSON body: its length
 	Bytes  bool   // the length of the body
+	Time   bool   // the milliseconds from sending the call to the end of its answer
 	Call   bool   // the name of the method, for a key
 	Caller bool   // the name of the caller, for a key; see [CallerOf]
 	Number int64
@@ -57,7 +58,7 @@ type Source struct {
 
 // Fixed reports whether a source is a number, whatever the call.
 func (s *Source) Fixed() bool {
-	return s.Header == "" && s.Query == "" && s.Path == "" && s.Body == "" && s.Count == "" && !s.Bytes && !s.Call && !s.Caller
+	return s.Header == "" && s.Query == "" && s.Path == "" && s.Body == "" && s.Count == "" && !s.Bytes && !s.Time && !s.Call && !s.Caller
 }
 
 // TimeForm is how an upstream writes a time.
@@ -200,7 +201,7 @@ func reads(d *keys.Source) bool {
 // placesOf returns the keys that say where the value stands, and the first one's value.
 func placesOf(d *keys.Source) (all []string, first string) {
 	for _, p := range [...]struct{ key, value string }{
-		{"header", d.Header}, {"query", d.Query}, {"path", d.Path}, {"body", d.Body}, {"count", d.Count}, {"bytes", d.Bytes}, {"call", d.Call},
+		{"header", d.Header}, {"query", d.Query}, {"path", d.Path}, {"body", d.Body}, {"count", d.Count}, {"bytes", d.Bytes}, {"time", d.Time}, {"call", d.Call},
 	} {
 		if p.value != "" {
 			all, first = append(all, p.key), cmp.Or(first, p.value)
@@ -229,6 +230,9 @@ func (r *reader) source(d *keys.Source, why purpose) (Source, bool) {
 	case (why == forActual || why == forFeedback) && (d.Query != "" || d.Path != ""):
 		r.fault(r.place(d), "%s is read from the answer, which has no %s", why, places[0])
 	}
+	if d.Time != "" && why != forActual {
+		r.fault(r.place(&d.Time), "time: call belongs to actual, because it is known when the answer has ended")
+	}
 	if d.Learn != "" && why != forEstimate {
 		r.fault(r.place(&d.Learn), "learn belongs to an estimate")
 	}
@@ -242,7 +246,7 @@ func (r *reader) source(d *keys.Source, why purpose) (Source, bool) {
 		r.fault(r.place(&d.Default), "default must be a whole number from 0 to %d, is %q", int64(window.MaxUnits), d.Default.Text)
 	}
 	s := Source{
-		Header: d.Header, Query: d.Query, Path: d.Path, Body: d.Body, Count: d.Count, Bytes: d.Bytes != "", Call: d.Call == "method", Caller: d.Call == "caller", JSON: d.JSON,
+		Header: d.Header, Query: d.Query, Path: d.Path, Body: d.Body, Count: d.Count, Bytes: d.Bytes != "", Time: d.Time != "", Call: d.Call == "method", Caller: d.Call == "caller", JSON: d.JSON,
 		Cases: d.Cases, Split: d.Split, Per: max(d.Per, 1), Times: max(d.Times, 1), Min: d.Min, Max: window.MaxUnits,
 		Default: d.Default.Number, DefaultText: d.Default.Text,
 	}

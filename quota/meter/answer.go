@@ -41,7 +41,7 @@ func (c *call) follow(resp *http.Response) {
 		return
 	}
 	if p := c.content.plan; p != nil {
-		a.reading = p.Answer.Read(content.Message{Header: resp.Header, Length: lengthOf(resp)})
+		a.reading = p.Answer.Read(content.Message{Header: resp.Header, Length: lengthOf(resp), Took: func() time.Duration { return c.t.ledger.Now().Sub(c.began) }})
 	}
 	if cost := c.t.set.Actual[c.upstream.Name]; cost != nil {
 		c.content.cost = cost(resp, c.name)

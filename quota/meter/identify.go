@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"golang.org/x/net/idna"
@@ -41,6 +42,7 @@ type call struct {
 	upload   *upload            // the request's body, if its beginning was read; else nil
 	keys     map[string]string  // of the keyed pools that it charges, by pool
 	granted  *quota.Reservation // nil: it continues an upload
+	began    time.Time          // when it was sent
 	spilled  string             // to which upstream it went, in place of its own; or ""
 
 	free      bool     // the answer costs nothing

@@ -237,6 +237,7 @@ var errPanicked = errors.New("the base transport panicked")
 
 // send sends a call. If the base transport panics, the call has ended without an answer.
 func (c *call) send() (*http.Response, error) {
+	c.began = c.t.ledger.Now()
 	panicked := true
 	defer func() {
 		if panicked {

@@ -84,8 +84,8 @@ type PriceList struct {
 // Bill is what a call costs in money. It is an Amount alone, or it depends on the call.
 type Bill struct {
 	Amount   string   `alone:"text" is:"amount"`
-	Estimate []Source `yaml:"estimate" short:"item" as:"billSource" without:"units|call|cases|split|times|learn|first" size:"1..8" noun:"source" required:"write what to reserve, as in {estimate: {body: max_tokens, default: 4096, price: output}}" doc:"Required. What the call uses at most, read from the request. It is multiplied by its price and added up, and the sum is rounded up once."`
-	Actual   []Source `yaml:"actual" short:"item" as:"billSource" without:"units|call|cases|split|times|learn|first" size:"1..8" noun:"source" doc:"What the call has used, read from the answer. If a value is missing, the estimate stands."`
+	Estimate []Source `yaml:"estimate" short:"item" as:"billSource" without:"units|call|time|cases|split|times|learn|first" size:"1..8" noun:"source" required:"write what to reserve, as in {estimate: {body: max_tokens, default: 4096, price: output}}" doc:"Required. What the call uses at most, read from the request. It is multiplied by its price and added up, and the sum is rounded up once."`
+	Actual   []Source `yaml:"actual" short:"item" as:"billSource" without:"units|call|time|cases|split|times|learn|first" size:"1..8" noun:"source" doc:"What the call has used, read from the answer. If a value is missing, the estimate stands."`
 }
 
 // Upstream is a metered API.
@@ -221,7 +221,7 @@ type Pool struct {
 	Metric   string          `yaml:"metric" is:"phrase" example:"youtube.googleapis.com/default" doc:"The name under which the upstream itself counts the pool's units. 'ingestor reconcile' compares that count with the ledger. For Google's APIs, it is the name of the quota metric in Cloud Monitoring."`
 	Settle   int64           `yaml:"settle_factor" range:"1..units" assumed:"10" example:"50" doc:"A program over HTTP may settle a call to this many times what it reserved, or to the highest price of a method, whichever is more."`
 	Windows  []Window        `yaml:"windows" size:"1..windows" noun:"window" doc:"The limits over time. A call must fit all of them. A pool needs at least one, unless its quota is learned."`
-	By       []Source        `yaml:"by" short:"item" size:"1..4" noun:"key source" as:"keySource" without:"units|count|bytes|cases|split|per|times|min|max|learn|first|price|less|copies" example:"{body: model, default: other}|[{call: method}, {path: id, default: none}]" doc:"The source of the key of a call, for limits per model or per user. Each key has the pool's limits for itself. The texts of several sources make one key, with commas between them."`
+	By       []Source        `yaml:"by" short:"item" size:"1..4" noun:"key source" as:"keySource" without:"units|count|bytes|time|cases|split|per|times|min|max|learn|first|price|less|copies" example:"{body: model, default: other}|[{call: method}, {path: id, default: none}]" doc:"The source of the key of a call, for limits per model or per user. Each key has the pool's limits for itself. The texts of several sources make one key, with commas between them."`
 	MaxKeys  int64           `yaml:"max_keys" range:"1..10000000" assumed:"100000" example:"100" doc:"The number of keys that are counted separately, of each account. Further keys share one count. It needs 'by'."`
 	Keys     map[string]*Key `yaml:"keys" names:"long" noun:"key" short:"quota" example:"{model-x: 500000}" doc:"Keys with limits of their own. It needs 'by'."`
 	Lease    *Lease          `yaml:"lease" doc:"For a pool with very many calls. Each process takes units from the ledger in blocks, and grants calls from them without asking the ledger. It needs windows of kind ring or calendar. To add it, change its life or remove it, raise the revision."`
@@ -292,6 +292,7 @@ type Source struct {
 	Body    string           `yaml:"body" is:"member" example:"usage.input_tokens|errors.0.code" doc:"In this member of the JSON body. A number is a place in an array. A vertical bar stands between alternatives: of those that the body has, the last one counts, and of prices in a request the largest."`
 	Count   string           `yaml:"count" is:"member" example:"data" doc:"The length of this array of the JSON body."`
 	Bytes   string           `yaml:"bytes" words:"body" doc:"The length of the body in bytes."`
+	Time    string           `yaml:"time" words:"call" doc:"The milliseconds between sending the call and the end of its answer. For actual costs only."`
 	Call    string           `yaml:"call" words:"method|caller" doc:"'method' is the name of the call's method in this book. 'caller' is the name of the token that makes the call, or else of its job: what stands before the first slash of the job. So each method or caller has limits of its own."`
 	JSON    string           `yaml:"json" is:"member" example:"call_count" doc:"The text is JSON itself, and the value is this member of it."`
 	Match   string           `yaml:"match" is:"regexp" example:"'api-usage=([0-9]+)/'" doc:"A regular expression (RE2). The value is its first group, or else the whole match."`
