@@ -17,7 +17,8 @@ type Plan struct {
 	Priced  bool     // otherwise only keys are read
 	pools   []pool
 	keys    []key
-	bill    *bill // in money; nil: it is fixed, or nobody asks
+	weights map[*book.Source]int // by source of a price: the index of its weight in the request
+	bill    *bill                // in money; nil: it is fixed, or nobody asks
 }
 
 // key is what names the key of a pool: the index of its first source.
@@ -56,6 +57,13 @@ func NewPlan(u *book.Upstream, m *book.Method, billed bool) *Plan {
 		request, at.estimate = appended(request, price.Estimate)
 		answer, at.actual = appended(answer, price.Actual)
 		p.pools = append(p.pools, at)
+	}
+	p.weights = map[*book.Source]int{}
+	for _, of := range slices.Concat(request, answer) {
+		if of.Weight != nil {
+			p.weights[of] = len(request)
+			request = append(request, of.Weight)
+		}
 	}
 	var budgets []*book.Pool
 	if billed {
@@ -160,7 +168,7 @@ type Learned func(pool string, share int) (int64, bool)
 
 // Estimate returns what to reserve for a request, by pool, and its bill by the rates.
 func (p *Plan) Estimate(r *Reading, rates book.Case, learned Learned) map[string]int64 {
-	all := make(map[string]int64, len(p.pools)+1)
+	all, weights := make(map[string]int64, len(p.pools)+1), p.Weights(r)
 	if p.bill != nil {
 		all[book.Money] = p.bill.Known
 		if values, ok := r.values(p.bill.estimate); ok {
@@ -171,7 +179,7 @@ func (p *Plan) Estimate(r *Reading, rates book.Case, learned Learned) map[string
 		at := &p.pools[i]
 		units, read := at.known, false
 		if len(at.price.Estimate) > 0 {
-			if n, ok := r.sum(at.estimate); ok {
+			if n, ok := r.sum(at.estimate, weights); ok {
 				units, read = n, true
 			}
 		}
@@ -189,11 +197,31 @@ func (p *Plan) Estimate(r *Reading, rates book.Case, learned Learned) map[string
 	return all
 }
 
-func (r *Reading) sum(of [2]int) (sum int64, ok bool) {
+// Weights are what a request multiplies the sources of prices by.
+type Weights map[*book.Source]int64
+
+// Weights returns those of a request.
+func (p *Plan) Weights(r *Reading) Weights {
+	if len(p.weights) == 0 {
+		return nil
+	}
+	all := make(Weights, len(p.weights))
+	for of, i := range p.weights {
+		all[of], _ = r.Units(i)
+	}
+	return all
+}
+
+func (r *Reading) sum(of [2]int, weights Weights) (sum int64, ok bool) {
 	for i := of[0]; i < of[1]; i++ {
 		n, ok := r.Units(i)
 		if !ok {
 			return 0, false
+		}
+		if weight, has := weights[r.of.all[i]]; has {
+			if n = scale(n, 1, weight); weight == 0 {
+				n = 0
+			}
 		}
 		sum = add(sum, n)
 	}
@@ -214,7 +242,7 @@ func (r *Reading) values(of [2]int) ([]int64, bool) {
 // Actual sets in costs what a call has cost by its answer. A pool whose cost the answer
 // does not tell keeps what it has. Each is called for a cost that the answer told; it may
 // be nil.
-func (p *Plan) Actual(r *Reading, rates book.Case, costs map[string]int64, each func(pool string, units int64, learn bool)) {
+func (p *Plan) Actual(r *Reading, rates book.Case, weights Weights, costs map[string]int64, each func(pool string, units int64, learn bool)) {
 	if p.bill != nil && p.bill.Actual != nil && !r.lost(p.bill.actual) {
 		if values, ok := r.values(p.bill.actual); ok {
 			costs[book.Money] = p.bill.Settle(values, rates)
@@ -225,7 +253,7 @@ func (p *Plan) Actual(r *Reading, rates book.Case, costs map[string]int64, each 
 		if at.price.Actual == nil || r.lost(at.actual) {
 			continue
 		}
-		n, ok := r.sum(at.actual)
+		n, ok := r.sum(at.actual, weights)
 		if !ok {
 			continue
 		}

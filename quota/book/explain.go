@@ -53,6 +53,9 @@ func (s Source) String() string {
 	case s.DefaultText != "":
 		text += fmt.Sprintf(", or %s if it is missing", s.DefaultText)
 	}
+	if s.Weight != nil {
+		text = "(" + text + ") x (" + s.Weight.String() + ")"
+	}
 	return text
 }
 

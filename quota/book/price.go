@@ -46,9 +46,10 @@ type Source struct {
 	Cases map[string]int64 // the number that stands for the text
 	Split string           // between parts of the text, whose cases are added up; "" is one part
 
-	Per, Times int64  // the number is divided by Per, rounded up, and then multiplied by Times; both are at least 1
-	Min, Max   int64  // bounds of the result; Max is at most window.MaxUnits
-	Default    *int64 // the result if the source is missing or cannot be read; nil: no default
+	Per, Times int64   // the number is divided by Per, rounded up, and then multiplied by Times; both are at least 1
+	Weight     *Source // of the request: the result is multiplied by it; nil: by 1
+	Min, Max   int64   // bounds of the result; Max is at most window.MaxUnits
+	Default    *int64  // the result if the source is missing or cannot be read; nil: no default
 
 	DefaultText string // the same for a source whose text is a name
 
@@ -118,6 +119,7 @@ const (
 	forActual   purpose = "the actual cost"
 	forName     purpose = "a name"
 	forKey      purpose = "a key"
+	forWeight   purpose = "a weight"
 	forFeedback purpose = "feedback"
 )
 
@@ -233,6 +235,9 @@ func (r *reader) source(d *keys.Source, why purpose) (Source, bool) {
 	if d.Time != "" && why != forActual {
 		r.fault(r.place(&d.Time), "time: call belongs to actual, because it is known when the answer has ended")
 	}
+	if d.Weight != nil && why != forEstimate && why != forActual {
+		r.fault(r.place(d.Weight), "weight belongs to a source of estimate or actual")
+	}
 	if d.Learn != "" && why != forEstimate {
 		r.fault(r.place(&d.Learn), "learn belongs to an estimate")
 	}
@@ -261,8 +266,12 @@ func (r *reader) source(d *keys.Source, why purpose) (Source, bool) {
 	if d.Match != "" {
 		s.Match, _ = regexp.Compile(d.Match) // badRegexp has checked it
 	}
-	if why == forEstimate && s.Default == nil && s.DefaultText == "" && d.First == nil && !s.Bytes && len(places) == 1 {
-		r.fault(r.place(d), "%s needs default: what to reserve if the request does not have %s %q", why, places[0], named)
+	if (why == forEstimate || why == forWeight) && s.Default == nil && s.DefaultText == "" && d.First == nil && !s.Bytes && len(places) == 1 {
+		r.fault(r.place(d), "%s needs default: the value if the request does not have %s %q", why, places[0], named)
+	}
+	if d.Weight != nil {
+		w, _ := r.source(d.Weight, forWeight)
+		s.Weight = &w
 	}
 	return s, len(r.faults) == before
 }

@@ -177,7 +177,7 @@ func (a *answer) end(eof bool) {
 	units := maps.Clone(taken)
 	if a.reading != nil {
 		a.reading.End(eof)
-		a.c.content.plan.Actual(a.reading, a.c.content.rates, units, func(pool string, cost int64, learn bool) {
+		a.c.content.plan.Actual(a.reading, a.c.content.rates, a.c.content.weights, units, func(pool string, cost int64, learn bool) {
 			if learn {
 				a.c.t.tellCosts(a.c.costOf(pool), cost)
 			}

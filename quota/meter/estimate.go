@@ -22,9 +22,10 @@ type priced struct {
 	plan     *content.Plan // nil: only functions price it
 	estimate quota.Units   // by pool; other pools have fixed prices
 	rates    book.Case     // of its bill in money
-	named    string        // in the list of prices, if its rates may change while the call waits
-	model    string        // the case of the prices that has these rates
-	cost     Cost          // of a function, or nil
+	weights  content.Weights
+	named    string // in the list of prices, if its rates may change while the call waits
+	model    string // the case of the prices that has these rates
+	cost     Cost   // of a function, or nil
 	settling settling
 }
 
@@ -142,7 +143,7 @@ func (t *Transport) price(c *call, req *http.Request) error {
 					return t.memory.recall(c.costOf(pool), share)
 				})
 			}
-			c.content = &priced{plan: plan, rates: rates, model: model, estimate: estimate(rates)}
+			c.content = &priced{plan: plan, rates: rates, weights: plan.Weights(r), model: model, estimate: estimate(rates)}
 			if wait := c.wait(); wait > 0 && rates != nil {
 				if then, _, lacks := plan.Rates(name, now.Add(wait)); lacks == "" && !reflect.DeepEqual(then, rates) { // the price may change while it waits
 					c.content.named = name

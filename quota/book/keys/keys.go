@@ -84,8 +84,8 @@ type PriceList struct {
 // Bill is what a call costs in money. It is an Amount alone, or it depends on the call.
 type Bill struct {
 	Amount   string   `alone:"text" is:"amount"`
-	Estimate []Source `yaml:"estimate" short:"item" as:"billSource" without:"units|call|time|cases|split|times|learn|first" size:"1..8" noun:"source" required:"write what to reserve, as in {estimate: {body: max_tokens, default: 4096, price: output}}" doc:"Required. What the call uses at most, read from the request. It is multiplied by its price and added up, and the sum is rounded up once."`
-	Actual   []Source `yaml:"actual" short:"item" as:"billSource" without:"units|call|time|cases|split|times|learn|first" size:"1..8" noun:"source" doc:"What the call has used, read from the answer. If a value is missing, the estimate stands."`
+	Estimate []Source `yaml:"estimate" short:"item" as:"billSource" without:"units|call|time|weight|cases|split|times|learn|first" size:"1..8" noun:"source" required:"write what to reserve, as in {estimate: {body: max_tokens, default: 4096, price: output}}" doc:"Required. What the call uses at most, read from the request. It is multiplied by its price and added up, and the sum is rounded up once."`
+	Actual   []Source `yaml:"actual" short:"item" as:"billSource" without:"units|call|time|weight|cases|split|times|learn|first" size:"1..8" noun:"source" doc:"What the call has used, read from the answer. If a value is missing, the estimate stands."`
 }
 
 // Upstream is a metered API.
@@ -221,7 +221,7 @@ type Pool struct {
 	Metric   string          `yaml:"metric" is:"phrase" example:"youtube.googleapis.com/default" doc:"The name under which the upstream itself counts the pool's units. 'ingestor reconcile' compares that count with the ledger. For Google's APIs, it is the name of the quota metric in Cloud Monitoring."`
 	Settle   int64           `yaml:"settle_factor" range:"1..units" assumed:"10" example:"50" doc:"A program over HTTP may settle a call to this many times what it reserved, or to the highest price of a method, whichever is more."`
 	Windows  []Window        `yaml:"windows" size:"1..windows" noun:"window" doc:"The limits over time. A call must fit all of them. A pool needs at least one, unless its quota is learned."`
-	By       []Source        `yaml:"by" short:"item" size:"1..4" noun:"key source" as:"keySource" without:"units|count|bytes|time|cases|split|per|times|min|max|learn|first|price|less|copies" example:"{body: model, default: other}|[{call: method}, {path: id, default: none}]" doc:"The source of the key of a call, for limits per model or per user. Each key has the pool's limits for itself. The texts of several sources make one key, with commas between them."`
+	By       []Source        `yaml:"by" short:"item" size:"1..4" noun:"key source" as:"keySource" without:"units|count|bytes|time|weight|cases|split|per|times|min|max|learn|first|price|less|copies" example:"{body: model, default: other}|[{call: method}, {path: id, default: none}]" doc:"The source of the key of a call, for limits per model or per user. Each key has the pool's limits for itself. The texts of several sources make one key, with commas between them."`
 	MaxKeys  int64           `yaml:"max_keys" range:"1..10000000" assumed:"100000" example:"100" doc:"The number of keys that are counted separately, of each account. Further keys share one count. It needs 'by'."`
 	Keys     map[string]*Key `yaml:"keys" names:"long" noun:"key" short:"quota" example:"{model-x: 500000}" doc:"Keys with limits of their own. It needs 'by'."`
 	Lease    *Lease          `yaml:"lease" doc:"For a pool with very many calls. Each process takes units from the ledger in blocks, and grants calls from them without asking the ledger. It needs windows of kind ring or calendar. To add it, change its life or remove it, raise the revision."`
@@ -303,6 +303,7 @@ type Source struct {
 	Min     int64            `yaml:"min" range:"0..units" example:"1" doc:"The least that the result may be."`
 	Max     *int64           `yaml:"max" range:"0..units" example:"50" doc:"The most that it may be."`
 	Default Fallback         `yaml:"default" is:"phrase" range:"0..units" example:"4096|other" doc:"The value to use if it is missing or cannot be read. An estimate needs a number, or 'first'. A name may have a text."`
+	Weight  *Source          `yaml:"weight" example:"{path: model, cases: {model-x: 5}, default: 1}" doc:"For prices only. The result is multiplied by this value of the request, also if it is the 'default'."`
 	Learn   string           `yaml:"learn" words:"p50|p75|p90|p95|p99" doc:"For estimates only. It reserves as much as this share of the method's recent calls needed, of all processes, and at most the value itself. It needs 'actual'."`
 	First   *int64           `yaml:"first" range:"0..units" example:"2000" doc:"The units to reserve until enough calls were seen. It needs 'learn'."`
 
