@@ -66,6 +66,9 @@ func newStreamed(c *call, resp *http.Response) *streamed {
 		if !slices.Contains(rule.Status, resp.StatusCode) {
 			continue
 		}
+		if rule.Credential && isJSON(resp.Header) { // the caller must not get the answer, so it is read first
+			return nil
+		}
 		more := rule.Reason != nil || rule.At != nil && rule.At.Source.Body != "" || rule.Pool != nil && rule.Pool.From != nil && rule.Pool.From.Body != ""
 		asks = asks || more || rule.Body != nil
 		if more {
