@@ -153,7 +153,7 @@ func (m *Message) response(req *http.Request) *http.Response {
 // nothing.
 func (m *Message) Read(all ...*book.Source) []string {
 	sources := content.NewSources(all...)
-	reading := sources.Read(content.Message{Header: m.Header, Length: int64(len(m.Body))})
+	reading := sources.Read(content.Message{Header: m.Header, Length: int64(len(m.Body)), Took: func() time.Duration { return 0 }})
 	_, _ = reading.Write(m.Body)
 	reading.End(true)
 	found := make([]string, len(all))
