@@ -86,7 +86,7 @@ test-openapi: ## lint openapi.json, and compare answers of ingestor serve with i
 	grep -q '"warnings": 0' .ci/bin/lint.json || { cat .ci/bin/lint.json; exit 1; }
 	go test -tags contract -run 'TestOpenAPI|TestKeyLimits' -v ./cmd/ingestor/internal/web
 
-sdks: ## let public SDKs from npm call through ingestor proxy, with the built-in price books as they are
+sdks: ## let public SDKs from npm and for Go call through ingestor proxy, with the built-in price books as they are
 	.ci/sdks
 
 attacks: ## attack ingestor serve as strangers may, and print what others notice; takes ten minutes

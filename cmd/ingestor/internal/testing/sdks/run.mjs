@@ -4,11 +4,13 @@
 //   node run.mjs INGESTOR FOLDER [BOOK...]
 //
 // FOLDER is empty. It gets the configuration and the ledger. With VERBOSE=1, errors have their traces.
+// With GO_SDKS, a program built from the folder go, the SDKs for Go call, in place of those of npm.
 import assert from "node:assert/strict";
-import { execFileSync, spawn } from "node:child_process";
+import { execFile, execFileSync, spawn } from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";
 import { createInterface } from "node:readline";
+import { promisify } from "node:util";
 import { Upstream } from "./upstream.mjs";
 
 const [ingestor, folder, ...wanted] = process.argv.slice(2);
@@ -77,9 +79,25 @@ function why(error) {
 // version is that of an SDK as it is installed.
 const version = (sdk) => JSON.parse(fs.readFileSync(path.join(here, "node_modules", sdk, "package.json"))).version;
 
+// inGo is a book whose calls are made by an SDK for Go.
+function inGo(name, book, { sdk, calls }) {
+  const make = async (base, token, call) => {
+    try {
+      await promisify(execFile)(process.env.GO_SDKS, ["call", name, base, token, call]);
+    } catch (error) {
+      throw new Error(error.stderr || error.message);
+    }
+  };
+  return {
+    ...book, label: sdk,
+    calls: (base, token) => calls.map(([call, requests]) => [call, requests, () => make(base, token, call)]),
+    refusal: { answer: book.refusal.answer, call: (base, token) => make(base, token, "refused").then(() => { throw new Error("refused, as it should be"); }), check: (error) => assert.match(error.message, /as it should be/) },
+  };
+}
+
 // run makes the calls of one SDK.
 async function run(name, book, addresses) {
-  const row = { sdk: `${book.sdk} ${version(book.sdk)}`, calls: 0, passed: 0, pages: 0, failed: [] };
+  const row = { sdk: book.label ?? `${book.sdk} ${version(book.sdk)}`, calls: 0, passed: 0, pages: 0, failed: [] };
   const attempt = async (what, requests, call) => {
     row.calls++;
     upstream.seen.length = upstream.wrong.length = 0;
@@ -128,10 +146,13 @@ let failed = 0;
 try {
   const addresses = await within(Promise.all([start("20s"), start("0s")]), "the start of the proxies");
   console.log("| book | SDK and version | calls | passed | pages | base URL | what failed, and why |\n|---|---|---|---|---|---|---|");
+  const go = process.env.GO_SDKS && JSON.parse(execFileSync(process.env.GO_SDKS, ["list"]));
   for (const [name, book] of Object.entries(books)) {
-    const row = await run(name, book, addresses);
-    failed += row.failed.length;
-    console.log(`| ${name} | ${row.sdk} | ${row.calls} | ${row.passed} | ${row.pages} | ${book.base ?? "setting"} | ${row.failed.join("<br>").replaceAll("|", "\\|") || "-"} |`);
+    for (const one of go ? (go[name] ? [inGo(name, book, go[name])] : []) : [book, ...(book.also ?? [])]) {
+      const row = await run(name, { token: book.token, ...one }, addresses);
+      failed += row.failed.length;
+      console.log(`| ${name} | ${row.sdk} | ${row.calls} | ${row.passed} | ${row.pages} | ${(!go && one.base) || "setting"} | ${row.failed.join("<br>").replaceAll("|", "\\|") || "-"} |`);
+    }
   }
 } finally {
   const ended = running.map((child) => new Promise((done) => child.removeAllListeners("exit").on("exit", done)));

@@ -23,7 +23,7 @@ export default {
     ["GET /repos/o/r/git/ref/heads%2Fmain", { ref: "refs/heads/main" }],
     ["POST /repos/o/r/issues", { number: 7 }],
     ["POST /repos/o/r/issues/7/comments", { id: 8 }],
-    ["PUT /repos/o/r/contents/docs%2Fa.md", { commit: { sha: "c" } }],
+    ["PUT /repos/o/r/contents/docs(%2F|/)a.md", { commit: { sha: "c" } }],
     ["GET /search/issues", (call) => {
       const page = Number(call.query.get("page") ?? 1);
       const next = `<https://api.github.com/search/issues?q=x&page=${page + 1}>; rel="next"`;

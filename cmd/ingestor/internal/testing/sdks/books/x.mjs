@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
+import http from "node:http";
 import { ApiError, Client, PostPaginator, UserPaginator } from "@xdevplatform/xdk";
+import { ApiResponseError, TwitterApi } from "twitter-api-v2";
 import { pages } from "../upstream.mjs";
 
 const connect = (base, token) => new Client({ accessToken: token, bearerToken: token, baseUrl: `${base}/x` });
@@ -7,7 +9,47 @@ const headers = { "x-rate-limit-limit": "450", "x-rate-limit-remaining": "440", 
 const list = (cursor) => pages(cursor, (page, next) => ({ headers, body: { data: [{ id: String(page), text: "t" }], meta: { result_count: 1, next_token: next } } }));
 const one = (data) => () => ({ headers, body: { data } });
 
-export default {
+// twitter-api-v2 has no setting for its base URL. A plugin changes the address of each call, and the agent allows plain HTTP.
+const plain = (base, token) => new TwitterApi(token, {
+  httpAgent: new http.Agent(),
+  plugins: [{ onBeforeRequest: ({ computedParams }) => { computedParams.url.href = `${base}/x${computedParams.url.pathname}${computedParams.url.search}`; } }],
+});
+const twitterApi = {
+  sdk: "twitter-api-v2",
+  base: "a plugin",
+  calls(base, token) {
+    const client = plain(base, token).v2;
+    const list = (what, fetch) => [what, 3, async () => {
+      const all = await fetch();
+      while (!all.done) await all.fetchNext();
+      assert.equal(all.data.data.length, 3);
+    }];
+    return [
+      ["me", 1, async () => assert.equal((await client.me()).data.id, "1")],
+      ["userByUsername", 1, async () => assert.equal((await client.userByUsername("l")).data.id, "1")],
+      list("search", () => client.search("x")),
+      list("userTimeline", () => client.userTimeline("1")),
+      list("userMentionTimeline", () => client.userMentionTimeline("1")),
+      list("followers", () => client.followers("1", { asPaginator: true })),
+      list("following", () => client.following("1", { asPaginator: true })),
+      ["tweets", 1, async () => assert.equal((await client.tweets(["1"])).data.length, 1)],
+      ["tweet", 1, async () => assert.equal((await client.tweet("hello")).data.id, "2")],
+      ["deleteTweet", 1, async () => assert.ok((await client.deleteTweet("2")).data.deleted)],
+      ["like", 1, async () => assert.ok((await client.like("1", "1")).data.liked)],
+    ];
+  },
+  get refusal() {
+    return {
+      answer: x.refusal.answer, call: (base, token) => plain(base, token).v2.tweets(["1"]),
+      check(error) {
+        assert.ok(error instanceof ApiResponseError, error.stack);
+        assert.equal(error.code, 429);
+      },
+    };
+  },
+};
+
+const x = {
   sdk: "@xdevplatform/xdk",
   hosts: ["api.x.com", "api.twitter.com"],
   key: ["authorization", "Bearer the-real-key-of-x"],
@@ -64,3 +106,5 @@ export default {
     },
   },
 };
+
+export default { ...x, also: [twitterApi] };

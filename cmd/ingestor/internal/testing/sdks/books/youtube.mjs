@@ -24,7 +24,8 @@ export default {
   hosts: ["youtube.googleapis.com", "www.googleapis.com"],
   key: ["x-goog-api-key", "AIza-the-real-key-of-youtube"],
   answers: [
-    ["GET /youtube/v3/(videos|channels|playlists|playlistItems|search|commentThreads|comments|activities)", list],
+    ["GET /youtube/v3/(videos|channels|playlists|playlistItems|commentThreads|comments|activities)", list],
+    ["GET /youtube/v3/search", pages("pageToken", (page, next) => ({ items: [{ id: { videoId: String(page) } }], nextPageToken: next }))],
     ["GET /youtube/v3/(videoCategories|captions)", { items: [{ id: "1" }] }],
     ["GET /youtube/v3/captions/c1", () => ({ headers: { "content-type": "application/octet-stream" }, body: "1\n00:00" })],
     ["POST /youtube/v3/playlists", { id: "PL1" }],
