@@ -141,8 +141,14 @@ func (l *Ledger) Book() *Book {
 	return nil
 }
 
-// Now returns the time by the ledger's own clock, which [Options] may replace.
-func (l *Ledger) Now() time.Time { return l.clock.Now() }
+// Now returns the time by the ledger's own clock, which [Options] may replace. It is the zero time if
+// [New] did not make the ledger.
+func (l *Ledger) Now() time.Time {
+	if l.current() == nil {
+		return time.Time{}
+	}
+	return l.clock.Now()
+}
 
 // SetBook changes to another price book from the next call on. Used units stay used. A
 // changed limit applies at once. Changed windows need a higher revision and are laid out
