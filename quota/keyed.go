@@ -6,7 +6,6 @@ import (
 	"maps"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/window"
@@ -105,7 +104,7 @@ func (r *Reservation) settleReceipt(ctx context.Context, units Units) (Settlemen
 			if t := r.receipt(); t.AtEnd(c.Pool.Name) {
 				taken = 0 // it has come back already
 			}
-			if c.Units = units[c.Pool.Name] - taken; c.Pool.Key != "" && c.Units > 0 && l.now().Sub(r.At) >= span(c.Windows) {
+			if c.Units = units[c.Pool.Name] - taken; c.Pool.Key != "" && c.Units > 0 && l.now().Sub(r.At) >= window.Span(c.Windows) {
 				more = append(more, c)
 			}
 		}
@@ -145,12 +144,4 @@ type later struct {
 	// more are the charges that settling has to record: nil before they are known, none
 	// after they were recorded.
 	more atomic.Pointer[[]Charge]
-}
-
-// span returns how long units count.
-func span(windows []window.Limit) (longest time.Duration) {
-	for i := range windows {
-		longest = max(longest, windows[i].Span())
-	}
-	return longest
 }

@@ -159,9 +159,9 @@ func (p *prices) addClass(u *book.Upstream, account, name string, class book.Cla
 			k.pool = a
 		}
 		if pools[a.Name] = k; account == book.OtherAccounts {
-			p.spans[u.Name] = max(p.spans[u.Name], span(k.any.Windows))
+			p.spans[u.Name] = max(p.spans[u.Name], window.Span(k.any.Windows))
 			for _, windows := range k.own {
-				p.spans[u.Name] = max(p.spans[u.Name], span(windows))
+				p.spans[u.Name] = max(p.spans[u.Name], window.Span(windows))
 			}
 		}
 	}

@@ -141,9 +141,7 @@ func (s *Store) SwapNote(ctx context.Context, name string, version int64, text s
 
 var _ lease.Server = (*Store)(nil)
 
-// TakeLease gives the lease of a name to a holder for a time, by the server's clock. The
-// token is above all that were given before. If another has it, the error is a
-// [lease.ErrHeld], and says who has it and until when. [lease.Shared] locks with it.
+// TakeLease implements [lease.Server], by the server's clock. [lease.Shared] locks with it.
 func (s *Store) TakeLease(ctx context.Context, name, holder string, life time.Duration) (token int64, err error) {
 	if err := s.ready(ctx); err != nil {
 		return 0, err
@@ -169,8 +167,7 @@ func (s *Store) TakeLease(ctx context.Context, name, holder string, life time.Du
 	return token, nil
 }
 
-// KeepLease prolongs a lease from now on, or gives it back if life is 0. It reports
-// whether the lease was still held under this token.
+// KeepLease implements [lease.Server].
 func (s *Store) KeepLease(ctx context.Context, name string, token int64, life time.Duration) (held bool, err error) {
 	err = s.beside(ctx, func(ctx context.Context, b *server) error {
 		tag, err := b.pool.Exec(ctx, b.sql["lease_keep"], name, token, life.Microseconds())

@@ -164,9 +164,7 @@ func (s *Store) SwapNote(ctx context.Context, name string, version int64, text s
 
 var _ lease.Server = (*Store)(nil)
 
-// TakeLease gives the lease of a name to a holder for a time, by the server's clock. The
-// token is above all that were given before. If another has it, the error is a
-// [lease.ErrHeld], and says who has it and until when. [lease.Shared] locks with it.
+// TakeLease implements [lease.Server], by the server's clock. [lease.Shared] locks with it.
 func (s *Store) TakeLease(ctx context.Context, name, holder string, life time.Duration) (token int64, err error) {
 	if err := s.ready(ctx); err != nil {
 		return 0, err
@@ -184,8 +182,7 @@ func (s *Store) TakeLease(ctx context.Context, name, holder string, life time.Du
 	return strconv.ParseInt(fmt.Sprint(reply[1]), 10, 64) // a script of ours wrote it
 }
 
-// KeepLease prolongs a lease from now on, or gives it back if life is 0. It reports
-// whether the lease was still held under this token.
+// KeepLease implements [lease.Server].
 func (s *Store) KeepLease(ctx context.Context, name string, token int64, life time.Duration) (held bool, err error) {
 	if err := s.ready(ctx); err != nil {
 		return false, err

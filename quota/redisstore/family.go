@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"time"
 
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/window"
@@ -71,7 +70,7 @@ func share(c *quota.Charge, parts int) int64 {
 // slice returns the length of a slice: about a fiftieth of the longest window, in
 // microseconds. It is a round number.
 func slice(windows []window.Limit) int64 {
-	most := span(windows).Microseconds() / 40
+	most := window.Span(windows).Microseconds() / 40
 	length := int64(1000)
 	for length*10 <= most {
 		length *= 10
@@ -95,7 +94,7 @@ func (s *Store) small(ctx context.Context, c *quota.Charge, p former) (v quota.V
 		return v, false, nil
 	}
 	n := packed{make([]byte, 0, 8*(8+3*len(c.Windows)))}
-	n.add(c.Units, identity(c.Revision, c.Windows), share(c, p.parts), int64(p.parts), int64(partition(c.Pool.Key, p.parts)), span(c.Windows).Microseconds(), slice(c.Windows), flag(p.is(c, s.now())))
+	n.add(c.Units, identity(c.Revision, c.Windows), share(c, p.parts), int64(p.parts), int64(partition(c.Pool.Key, p.parts)), window.Span(c.Windows).Microseconds(), slice(c.Windows), flag(p.is(c, s.now())))
 	for i := range c.Windows {
 		w := &c.Windows[i]
 		if !w.Spec.Estimates() {
@@ -121,14 +120,6 @@ func (s *Store) small(ctx context.Context, c *quota.Charge, p former) (v quota.V
 		v.RetryAfter = v.RetryAt.Sub(v.At)
 	}
 	return v, true, nil
-}
-
-// span returns the longest time for which a charge can count, within the limits.
-func span(windows []window.Limit) (longest time.Duration) {
-	for i := range windows {
-		longest = max(longest, windows[i].Span())
-	}
-	return longest
 }
 
 // The pages of a keyed pool are in the slot of their account, so the scripts themselves

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/window"
 )
 
 // A family has as many partitions as its max_keys needs. Redis keeps their number, and every
@@ -34,7 +35,7 @@ type former struct {
 }
 
 // brought is how long pages are brought from the former place: as long as they may count.
-func brought(c *quota.Charge) time.Duration { return 2*span(c.Windows) + time.Minute }
+func brought(c *quota.Charge) time.Duration { return 2*window.Span(c.Windows) + time.Minute }
 
 // partitionsFor is how long a process believes the number of partitions without asking. It
 // is less than the time for which pages are brought.
@@ -289,7 +290,7 @@ func (s *Store) move(ctx context.Context, c *quota.Charge, from, aside, to strin
 	}
 	ms := max(life, 1)
 	if life < 0 { // it does not expire
-		ms = 2 * span(c.Windows).Milliseconds()
+		ms = 2 * window.Span(c.Windows).Milliseconds()
 	}
 	for i := range c.Windows {
 		dump, err := s.text(ctx, "dump", logKey(from, i))

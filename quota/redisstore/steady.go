@@ -1,9 +1,11 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/window"
 )
 
 // steady tries the short script, and returns nil if the long one is needed. It returns
@@ -26,10 +28,7 @@ func (a *ask) steady(ctx context.Context) ([]any, error) {
 		today, labels := a.store.thisHour(a.around[0], c.Zone), joinLabels(a.labels)
 		spend := spendKey(a.tag, c.Pool.Name, today.name+a.mark(0))
 		until := micros(a.known[0].Until)
-		open := min(int64(today.end), until-span(c.Windows).Microseconds())
-		if open == 0 {
-			open = -1
-		}
+		open := cmp.Or(min(int64(today.end), until-window.Span(c.Windows).Microseconds()), -1)
 		n.add(int64(today.start), open, until, micros(a.known[0].Latest))
 		keys = append(keys, spend, a.first)
 		between, rest := packed{make([]byte, 0, 40)}, packed{make([]byte, 0, 8+len(c.Pool.Name)+len(labels)+len(spend)+2)}

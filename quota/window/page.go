@@ -16,6 +16,14 @@ type Limit struct {
 	Limit  int64
 }
 
+// Span returns the longest time for which a charge can count, within some limits.
+func Span(limits []Limit) (longest time.Duration) {
+	for i := range limits {
+		longest = max(longest, limits[i].Span())
+	}
+	return longest
+}
+
 // NewLimit prepares a limit over a spec that is [Spec.Normal]. If other limits apply to the
 // same page, the spec must be made for the largest of them: see [Spec.For].
 func NewLimit(s Spec, limit int64) Limit {
