@@ -8,6 +8,7 @@
 package headroom
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"net/http"
@@ -188,9 +189,7 @@ func IsBuiltin(path string) bool {
 // "builtin/github". An empty path is "builtin". A book may extend built-in ones. Faults
 // are [book.Error]s and name file, line and column.
 func Load(path string) (*quota.Book, error) {
-	if path == "" {
-		path = "builtin"
-	}
+	path = cmp.Or(path, "builtin")
 	text, known := ReadBuiltin(path)
 	switch {
 	case known:

@@ -58,10 +58,7 @@ func (l *Ledger) drawn(ctx context.Context, h *Hold, c *Call) (*Reservation, err
 		return nil, nil
 	}
 	v := h.verdict
-	v.ID, v.Nonce, v.Repeat, v.Rebased = c.ID, [16]byte{}, taken.drawn != d, false
-	if v.ID == "" {
-		v.ID = d.id
-	}
+	v.ID, v.Nonce, v.Repeat, v.Rebased = cmp.Or(c.ID, d.id), [16]byte{}, taken.drawn != d, false
 	v.Units = 0
 	for i := range price.charges {
 		if price.charges[i].Pool == v.Pool {

@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,22 +99,14 @@ func New(book *Book, store Store, o *Options) (*Ledger, error) {
 	if store == nil {
 		return nil, BadInput("a ledger needs a store: memstore.New(nil) is the simplest")
 	}
-	if o == nil {
-		o = &Options{}
-	}
-	l := &Ledger{store: store, clock: o.Clock, watch: o.Observer, flag: o.Flag, ids: newIDs()}
-	if l.clock == nil {
-		l.clock = SystemClock{}
-	}
+	o = cmp.Or(o, &Options{})
+	l := &Ledger{store: store, clock: cmp.Or[Clock](o.Clock, SystemClock{}), watch: o.Observer, flag: o.Flag, ids: newIDs()}
 	l.turns.keeper, _ = store.(NoteKeeper)
 	l.limits.changing, _ = store.(changing)
 	if _, keeps := store.(LimitKeeper); !keeps {
 		l.limits.none.Store(true)
 	}
-	l.journal, l.allowance, l.refusals.most = o.Journal, o.Allowance, o.NotBefore
-	if l.allowance == 0 {
-		l.allowance = DefaultAllowance
-	}
+	l.journal, l.allowance, l.refusals.most = o.Journal, cmp.Or(o.Allowance, DefaultAllowance), o.NotBefore
 	l.pending.Store(l.journal != nil) // an earlier process may have left entries
 	l.setPrices(newPrices(book, &places{now: l.clock.Now}))
 	return l, nil

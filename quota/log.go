@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 
@@ -14,10 +15,7 @@ import (
 // first one's retry time, at least for a minute and at most for 15; the next line says how
 // many there were. For metrics beside it, use an [ObserverFunc] that calls both.
 func LogObserver(log *slog.Logger) Observer {
-	if log == nil {
-		log = slog.Default()
-	}
-	return &logObserver{log: log}
+	return &logObserver{log: cmp.Or(log, slog.Default())}
 }
 
 type logObserver struct {

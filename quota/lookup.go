@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -170,9 +171,7 @@ func (p *prices) pool(pool Pool) (Charge, error) {
 	if pool.Name == "" && pool.Key != "" {
 		return Charge{}, BadInput("%s is a family's member, not a pool", pool)
 	}
-	if pool.Account == "" {
-		pool.Account = DefaultAccount
-	}
+	pool.Account = cmp.Or(pool.Account, DefaultAccount)
 	pools, err := p.pools(pool.Upstream, pool.Account, "")
 	if err != nil {
 		return Charge{}, err

@@ -128,12 +128,7 @@ func (s *setLimit) inForce(w reportedWindow, now time.Time, p probing) (limit in
 	return 0, time.Time{}
 }
 
-func earliest(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
-}
+func earliest(a, b time.Time) time.Time { return slices.MinFunc([]time.Time{a, b}, time.Time.Compare) }
 
 // place returns where the limit of a window of a pool stands among those of keys, now and in
 // earlier versions. A window that is shorter than the longest has its length in the key, unless it

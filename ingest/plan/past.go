@@ -171,19 +171,9 @@ func calendarPast(all []Spent, u quota.Usage, windows []book.Window) []Spent {
 	return all
 }
 
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
-}
+func earlier(a, b time.Time) time.Time { return slices.MinFunc([]time.Time{a, b}, time.Time.Compare) }
 
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
+func later(a, b time.Time) time.Time { return slices.MaxFunc([]time.Time{a, b}, time.Time.Compare) }
 
 // spend repeats the earlier spend in the ledger of a plan and in the simulated upstream. It
 // leaves the clock at the beginning of the plan.

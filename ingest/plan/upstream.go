@@ -2,6 +2,7 @@ package plan
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -241,12 +242,7 @@ func (r *response) Header() http.Header {
 func (r *response) WriteHeader(code int)        { r.code = code }
 func (r *response) Write(b []byte) (int, error) { return r.body.Write(b) }
 
-func (r *response) status() int {
-	if r.code == 0 {
-		return http.StatusOK
-	}
-	return r.code
-}
+func (r *response) status() int { return cmp.Or(r.code, http.StatusOK) }
 
 // takeIDs takes the ids of the items out of the response. It needs no decoder: ids and
 // tokens of the simulated upstream contain no escapes.

@@ -62,10 +62,7 @@ type recordKey struct{}
 // recorded returns a copy of a client that also copies answers.
 func recorded(client *http.Client) *http.Client {
 	copied := *client
-	if copied.Transport == nil {
-		copied.Transport = http.DefaultTransport
-	}
-	copied.Transport = recorder{copied.Transport}
+	copied.Transport = recorder{cmp.Or(client.Transport, http.DefaultTransport)}
 	return &copied
 }
 

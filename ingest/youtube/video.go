@@ -2,6 +2,7 @@ package youtube
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"net/http"
 	"strconv"
@@ -32,11 +33,8 @@ func videos(items []*sdk.Video, answer *bytes.Buffer) ([]catalog.Video, error) {
 		v := catalog.Video{
 			ID: item.Id, ChannelID: s.ChannelId, ChannelTitle: s.ChannelTitle,
 			Title: s.Title, Description: s.Description, Tags: s.Tags, Category: s.CategoryId,
-			Live: s.LiveBroadcastContent, Language: s.DefaultLanguage, Thumbnail: thumbnail(s.Thumbnails),
+			Live: s.LiveBroadcastContent, Language: cmp.Or(s.DefaultLanguage, s.DefaultAudioLanguage), Thumbnail: thumbnail(s.Thumbnails),
 			PublishedAt: parseTime(s.PublishedAt), Statistics: counts[i],
-		}
-		if v.Language == "" {
-			v.Language = s.DefaultAudioLanguage
 		}
 		if v.Statistics != nil {
 			v.Statistics.VideoID = v.ID

@@ -1,6 +1,7 @@
 package book
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 	"strconv"
@@ -291,9 +292,7 @@ func (r *reader) names(x any) []string { return r.written(x).Keys() }
 //
 // A nil entry of a map removes what an extended book has, as null does in YAML.
 func Make(b *keys.Book, o *Options) (*Book, error) {
-	if b == nil {
-		b = new(keys.Book)
-	}
+	b = cmp.Or(b, new(keys.Book))
 	return Parse("book.Make", render(bookField().print(reflect.ValueOf(b).Elem(), true)), o)
 }
 

@@ -74,9 +74,7 @@ var _ storekit.Whole = (*Store)(nil)
 
 // New puts a breaker before a store.
 func New(store quota.Store, o *Options) *Store {
-	if o == nil {
-		o = &Options{}
-	}
+	o = cmp.Or(o, &Options{})
 	s := &Store{store: storekit.Complete(store), apart: storekit.NewApart()}
 	s.begin()
 	s.breaker = gobreaker.NewCircuitBreaker[any](gobreaker.Settings{

@@ -292,11 +292,7 @@ func (t *Transport) withoutKey(req *http.Request) *http.Request {
 	}
 	out := *req
 	out.Header = req.Header.Clone()
-	for name := range out.Header {
-		if isCredential(name, from.Key.Header) {
-			delete(out.Header, name)
-		}
-	}
+	maps.DeleteFunc(out.Header, func(name string, _ []string) bool { return isCredential(name, from.Key.Header) })
 	return &out
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -127,11 +128,9 @@ func (c *call) moved(u *book.Upstream, account string) *http.Request {
 		return slices.Contains(content.Credentials, name) || slices.ContainsFunc([]string{c.upstream.Key.Header, c.upstream.AccountFrom.Header, u.Key.Header, u.AccountFrom.Header},
 			func(own string) bool { return strings.EqualFold(own, name) })
 	}
-	for name, values := range out.Header {
-		if private(name) || slices.ContainsFunc(values, secrets.in) {
-			delete(out.Header, name)
-		}
-	}
+	maps.DeleteFunc(out.Header, func(name string, values []string) bool {
+		return private(name) || slices.ContainsFunc(values, secrets.in)
+	})
 	for name := range out.Trailer {
 		if private(name) {
 			out.Trailer = nil

@@ -90,22 +90,14 @@ func New(ledger *quota.Ledger, o *Options) (*Transport, error) {
 	if ledger.Book() == nil {
 		return nil, quota.BadInput("meter: a transport needs a ledger: quota.New makes one")
 	}
-	t := &Transport{ledger: ledger}
-	if o != nil {
-		t.set = *o
-	}
+	t := &Transport{ledger: ledger, set: *cmp.Or(o, &Options{})}
 	if err := checkKeys(t.set.Keys, ledger.Book()); err != nil {
 		return nil, err
 	}
 	t.keys = newKeyring(t.set.Keys)
 	t.set.Account = cmp.Or(t.set.Account, quota.DefaultAccount)
 	t.set.Price, t.set.Actual = maps.Clone(t.set.Price), maps.Clone(t.set.Actual)
-	if t.set.Base == nil {
-		t.set.Base = http.DefaultTransport
-	}
-	if t.set.Logger == nil {
-		t.set.Logger = slog.Default()
-	}
+	t.set.Base, t.set.Logger = cmp.Or(t.set.Base, http.DefaultTransport), cmp.Or(t.set.Logger, slog.Default())
 	t.memory.costs = make(map[costOf]*recent)
 	return t, nil
 }
@@ -330,11 +322,8 @@ func prepare(req *http.Request, c *call) *http.Request {
 		if out.Header == nil {
 			out.Header = http.Header{}
 		}
-		for name := range out.Header { // in whatever spelling the caller has set one
-			if strings.EqualFold(name, c.upstream.Key.Header) {
-				delete(out.Header, name)
-			}
-		}
+		own := func(name string, _ []string) bool { return strings.EqualFold(name, c.upstream.Key.Header) }
+		maps.DeleteFunc(out.Header, own) // in whatever spelling the caller has set one
 		out.Header.Set(c.upstream.Key.Header, c.key)
 	}
 	return out

@@ -95,10 +95,7 @@ func Open(ctx context.Context, address string, o *Options) (*Opened, error) {
 	if o == nil || o.Book == nil {
 		return nil, quota.BadInput("open a ledger: it needs a price book in Options.Book; headroom.Load reads one")
 	}
-	opened := &Opened{log: o.Logger}
-	if opened.log == nil {
-		opened.log = slog.Default()
-	}
+	opened := &Opened{log: cmp.Or(o.Logger, slog.Default())}
 	if err := opened.open(ctx, at, o); err != nil {
 		return nil, errors.Join(err, opened.Close())
 	}
@@ -140,9 +137,8 @@ func (o *Opened) Close() error {
 }
 
 func (o *Opened) open(ctx context.Context, at *Address, with *Options) error {
-	options := &quota.Options{Clock: with.Clock, Observer: with.Observer, Allowance: with.Allowance, Flag: cmp.Or(with.Flag, at.Flag())}
-	if options.Clock == nil {
-		options.Clock = quota.SystemClock{}
+	options := &quota.Options{
+		Clock: cmp.Or[quota.Clock](with.Clock, quota.SystemClock{}), Observer: with.Observer, Allowance: with.Allowance, Flag: cmp.Or(with.Flag, at.Flag()),
 	}
 	var store quota.Store
 	var err error

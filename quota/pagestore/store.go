@@ -1,6 +1,7 @@
 package pagestore
 
 import (
+	"cmp"
 	"context"
 	crand "crypto/rand"
 	"encoding/binary"
@@ -54,10 +55,7 @@ var (
 
 // New returns a store over a backend that nobody else uses.
 func New(b Backend, o *Options) *Store {
-	s := &Store{backend: b}
-	if o != nil {
-		s.options = *o
-	}
+	s := &Store{backend: b, options: *cmp.Or(o, &Options{})}
 	s.work = *s.newWork()
 	s.queues.one.work, s.queues.open = &s.work, make(map[queueKey]*queue)
 	return s

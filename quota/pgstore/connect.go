@@ -29,12 +29,9 @@ func connect(address string) (*pgxpool.Pool, string, error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("%s: %s", where, reason(address, err))
 	}
-	if config.ConnConfig.RuntimeParams["application_name"] == "" {
-		config.ConnConfig.RuntimeParams["application_name"] = "headroom ledger"
-	}
-	if config.ConnConfig.ConnectTimeout == 0 {
-		config.ConnConfig.ConnectTimeout = transactionDeadline
-	}
+	params := config.ConnConfig.RuntimeParams
+	params["application_name"] = cmp.Or(params["application_name"], "headroom ledger")
+	config.ConnConfig.ConnectTimeout = cmp.Or(config.ConnConfig.ConnectTimeout, transactionDeadline)
 	pool, err := pgxpool.NewWithConfig(context.Background(), config)
 	if err != nil {
 		return nil, "", fmt.Errorf("%s: %s", where, reason(address, err))

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -155,10 +156,7 @@ func Canonical(address, prefix string) (string, error) {
 	if q.Has("db") {
 		db = q.Get("db")
 	}
-	if db == "" {
-		db = "0"
-	}
-	named := url.Values{"db": {db}}
+	named := url.Values{"db": {cmp.Or(db, "0")}}
 	if name := q.Get("master_name"); name != "" {
 		named.Set("master_name", name)
 	}
@@ -173,13 +171,7 @@ func Canonical(address, prefix string) (string, error) {
 func hostPort(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		host, port = strings.Trim(address, "[]"), ""
+		host = strings.Trim(address, "[]")
 	}
-	if host == "" {
-		host = "localhost"
-	}
-	if port == "" {
-		port = "6379"
-	}
-	return net.JoinHostPort(strings.ToLower(host), port)
+	return net.JoinHostPort(strings.ToLower(cmp.Or(host, "localhost")), cmp.Or(port, "6379"))
 }

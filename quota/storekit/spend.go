@@ -22,19 +22,13 @@ const MaxSpendLabels = 2000
 // DayOf returns the day of a zone's calendar that an instant falls in; nil is
 // UTC.
 func DayOf(at window.Instant, zone *time.Location) (start, end window.Instant) {
-	if zone == nil {
-		zone = time.UTC
-	}
-	return window.Spec{Period: window.Day, Zone: zone}.Bounds(at)
+	return window.Spec{Period: window.Day, Zone: cmp.Or(zone, time.UTC)}.Bounds(at)
 }
 
 // DayName names the day of a zone's calendar that an instant falls in:
 // 2026-11-20.
 func DayName(at window.Instant, zone *time.Location) string {
-	if zone == nil {
-		zone = time.UTC
-	}
-	return at.Time().In(zone).Format(time.DateOnly)
+	return at.Time().In(cmp.Or(zone, time.UTC)).Format(time.DateOnly)
 }
 
 // HourOf returns the part of a day of a zone's calendar that is in one hour of UTC, and

@@ -74,12 +74,7 @@ func (p *proxies) client(r *http.Request) netip.Addr {
 }
 
 func (p *proxies) trusts(a netip.Addr) bool {
-	for _, t := range p.trusted {
-		if t.Contains(a) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.trusted, func(t netip.Prefix) bool { return t.Contains(a) })
 }
 
 func connection(remote string) netip.Addr {

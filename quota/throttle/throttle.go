@@ -85,9 +85,7 @@ func New(l *quota.Ledger, o *Options) (*Throttle, error) {
 	if l.Book() == nil {
 		return nil, quota.BadInput("a throttle needs a ledger: quota.New(throttle.Book(), memstore.New(nil), nil) is the simplest")
 	}
-	if o == nil {
-		o = &Options{}
-	}
+	o = cmp.Or(o, &Options{})
 	t := &Throttle{
 		ledger: l,
 		limits: make(map[string][]Limit),
@@ -95,7 +93,7 @@ func New(l *quota.Ledger, o *Options) (*Throttle, error) {
 		outage: cmp.Or(o.Outage, quota.Admit),
 		delay:  o.Delay,
 		x:      o.XRateLimit,
-		log:    o.Logger,
+		log:    cmp.Or(o.Logger, slog.Default()),
 	}
 	if err := t.set(o); err != nil {
 		return nil, fmt.Errorf("throttle: %w", err)
@@ -105,9 +103,6 @@ func New(l *quota.Ledger, o *Options) (*Throttle, error) {
 
 // set checks options and fills in their defaults.
 func (t *Throttle) set(o *Options) (err error) {
-	if t.log == nil {
-		t.log = slog.Default()
-	}
 	switch {
 	case t.bits < 1 || t.bits > 128:
 		return quota.BadInput("IPv6Bits must be 1 to 128, not %d", t.bits)

@@ -266,10 +266,8 @@ func pointsOf(all []*monitoring.TimeSeries) map[string]*seen {
 		if ts == nil || ts.Metric == nil {
 			continue
 		}
-		labels := maps.Clone(ts.Metric.Labels)
-		if labels == nil {
-			labels = map[string]string{}
-		}
+		labels := map[string]string{}
+		maps.Copy(labels, ts.Metric.Labels)
 		key := fmt.Sprint(ts.Metric.Type, " ", labels) // maps are printed in order
 		if ts.Resource != nil {
 			key += fmt.Sprint(" ", ts.Resource.Type, " ", ts.Resource.Labels)

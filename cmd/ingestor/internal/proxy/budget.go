@@ -80,10 +80,7 @@ const (
 // NewBudgets returns the budgets of tokens that spend from a ledger. A nil clock is the
 // machine's, and a nil log the default one.
 func NewBudgets(ledger *quota.Ledger, clock quota.Clock, log *slog.Logger) *Budgets {
-	if clock == nil {
-		clock = quota.SystemClock{}
-	}
-	return &Budgets{ledger: ledger, clock: clock, log: cmp.Or(log, slog.Default())}
+	return &Budgets{ledger: ledger, clock: cmp.Or[quota.Clock](clock, quota.SystemClock{}), log: cmp.Or(log, slog.Default())}
 }
 
 // Update replaces the tokens.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"net/http/httputil"
@@ -62,11 +63,9 @@ func rewrite(p *httputil.ProxyRequest) {
 			out.Header[http.CanonicalHeaderKey(name)] = slices.Clone(values)
 		}
 	}
-	for name := range out.Header {
-		if c.removed(http.CanonicalHeaderKey(name)) || slices.ContainsFunc(out.Header[name], c.isToken) {
-			delete(out.Header, name)
-		}
-	}
+	maps.DeleteFunc(out.Header, func(name string, values []string) bool {
+		return c.removed(http.CanonicalHeaderKey(name)) || slices.ContainsFunc(values, c.isToken)
+	})
 	if out.Header.Get("Range") != "" { // the transport asks for no encoding then, so a server may choose one
 		out.Header.Set("Accept-Encoding", "identity")
 	}
@@ -134,11 +133,9 @@ func (h *Handler) answered(resp *http.Response) error {
 	if changed && !c.upgrades() {
 		return refusef(http.StatusBadGateway, "upstream", "the upstream changed the protocol")
 	}
-	for name := range resp.Header {
-		if drops(name) || strings.HasPrefix(http.CanonicalHeaderKey(name), labelPrefix) && meter.RefusalOf(resp) == nil && (c.format == "" || name != meter.SpilledHeader) {
-			delete(resp.Header, name)
-		}
-	}
+	maps.DeleteFunc(resp.Header, func(name string, _ []string) bool {
+		return drops(name) || strings.HasPrefix(http.CanonicalHeaderKey(name), labelPrefix) && meter.RefusalOf(resp) == nil && (c.format == "" || name != meter.SpilledHeader)
+	})
 	h.signUploads(c, resp)
 	if err := c.readdress(resp); err != nil || changed { // the frames of a WebSocket are not text to look through
 		return err

@@ -360,13 +360,18 @@ func checkKeys(ctx context.Context, f *findings, s *settings.Settings) {
 		} else {
 			path = ""
 		}
-		if _, err := s.KeySources()[name](ctx); err != nil {
-			f.fault("key", &console.Exit{Code: console.ExitCredential, Err: fmt.Errorf("%s: %w", name, err)})
-			continue
-		}
-		f.ok("key", "%s has one, %s", name, from)
-		f.private("key", path)
+		f.key(ctx, name, s.KeySources()[name], from, path)
 	}
+}
+
+// key checks that a key can be read, which comes from somewhere: a file has a path.
+func (f *findings) key(ctx context.Context, name string, read meter.KeySource, from, path string) {
+	if _, err := read(ctx); err != nil {
+		f.fault("key", &console.Exit{Code: console.ExitCredential, Err: fmt.Errorf("%s: %w", name, err)})
+		return
+	}
+	f.ok("key", "%s has one, %s", name, from)
+	f.private("key", path)
 }
 
 // private warns of a file that other users can read.
@@ -411,12 +416,7 @@ func checkProxied(ctx context.Context, f *findings, s *settings.Settings) {
 		if keys == nil {
 			break
 		}
-		if _, err := keys[name](ctx); err != nil {
-			f.fault("key", &console.Exit{Code: console.ExitCredential, Err: fmt.Errorf("%s: %w", name, err)})
-			continue
-		}
-		f.ok("key", "%s has one, from %s", name, s.Keys[name].File)
-		f.private("key", s.Keys[name].File)
+		f.key(ctx, name, keys[name], "from "+s.Keys[name].File, s.Keys[name].File)
 	}
 	for _, name := range s.Book.Metered() {
 		for _, to := range s.Book.Upstreams[name].Spill {

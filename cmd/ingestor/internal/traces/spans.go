@@ -91,12 +91,7 @@ func (a *answer) WriteHeader(status int) {
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // code returns the status, which is 200 by default.
-func (a *answer) code() int {
-	if a.status == 0 {
-		return http.StatusOK
-	}
-	return a.status
-}
+func (a *answer) code() int { return cmp.Or(a.status, http.StatusOK) }
 
 // Reserve traces a reservation until the caller passes its result to the returned
 // function.

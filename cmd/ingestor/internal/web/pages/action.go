@@ -93,11 +93,7 @@ func (f *forms) once(id string, now time.Time) bool {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for old, at := range f.sent {
-		if now.Sub(at) > 2*formLife {
-			delete(f.sent, old)
-		}
-	}
+	maps.DeleteFunc(f.sent, func(_ string, at time.Time) bool { return now.Sub(at) > 2*formLife })
 	if _, again := f.sent[id]; again {
 		return false
 	}

@@ -2,6 +2,7 @@ package pages
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -119,12 +120,7 @@ func (b *Board) rows(r *http.Request, s *state) ([][]string, error) {
 	return nil, errNone
 }
 
-func orNone(err error) error {
-	if err == nil {
-		return errNone
-	}
-	return err
-}
+func orNone(err error) error { return cmp.Or(err, errNone) }
 
 // rowsOf returns a row for each of all, below the headings.
 func rowsOf[T any](headings string, all []T, row func(*T) []any) [][]string {
