@@ -203,8 +203,7 @@ func (l *Ledger) storeError(ctx context.Context, op string, err error) error {
 	if gone := tooLate(ctx, op); gone != nil {
 		return gone
 	}
-	var lost *ForgottenError
-	if errors.As(err, &lost) {
+	if lost, ok := errors.AsType[*ForgottenError](err); ok {
 		err = l.named(lost)
 	}
 	return &OutageError{Op: op, Err: err}

@@ -61,8 +61,7 @@ func (l *Ledger) replayMost(ctx context.Context) error {
 
 // stays reports whether an error is only of entries that stay in the journal.
 func stays(err error) bool {
-	var left *leftError
-	return errors.As(err, &left)
+	return errors.As(err, new(*leftError))
 }
 
 // identities remembers which ledger holds an account's pools.
@@ -105,8 +104,7 @@ func journalError(ctx context.Context, op, done string, err error) error {
 // answered reports whether an error concerns the replayed entry alone: its pool is not in
 // this price book, or was forgotten.
 func answered(err error) bool {
-	var forgotten *ForgottenError
-	return errors.Is(err, ErrBadInput) || errors.Is(err, ErrStaleBook) || errors.As(err, &forgotten)
+	return errors.Is(err, ErrBadInput) || errors.Is(err, ErrStaleBook) || errors.As(err, new(*ForgottenError))
 }
 
 // leftError is the error of an entry that stays in the journal.

@@ -54,8 +54,7 @@ type slice struct {
 
 func (w *worker) Work(ctx context.Context, job *river.Job[Args]) error {
 	err := w.f.work(ctx, job)
-	var snooze *rivertype.JobSnoozeError
-	if err != nil && !errors.As(err, &snooze) && !errors.Is(err, errBroken) {
+	if err != nil && !errors.As(err, new(*rivertype.JobSnoozeError)) && !errors.Is(err, errBroken) {
 		w.f.log.Warn("work is tried again", "job", job.Args.Job, "work", job.Args.Work, "error", err)
 	}
 	return err

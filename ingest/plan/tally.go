@@ -263,8 +263,7 @@ func (t *tally) checkDue(j *ingest.Job, w *ingest.WorkReport, now, scheduled tim
 		return
 	case s == nil:
 		s = &Stale{Job: j.Name, Work: w.Work, Region: w.Region}
-		var refused *quota.RefusedError
-		if w.Err != nil && !errors.As(w.Err, &refused) {
+		if w.Err != nil && !errors.As(w.Err, new(*quota.RefusedError)) {
 			s.Error = w.Err.Error()
 		}
 		t.stale[key] = s

@@ -101,9 +101,8 @@ func New(store quota.Store, o *Options) *Store {
 // answered reports whether the store has answered: to say no, to find fault with
 // the question, or to have forgotten, is an answer.
 func answered(err error) bool {
-	var forgotten *quota.ForgottenError
 	return err == nil || errors.Is(err, quota.ErrBadInput) || errors.Is(err, quota.ErrStaleBook) || errors.Is(err, quota.ErrNoLimits) ||
-		errors.As(err, &forgotten)
+		errors.As(err, new(*quota.ForgottenError))
 }
 
 // note remembers what is wrong with the store, and returns it.

@@ -286,8 +286,7 @@ func (c *call) reserve(wait time.Duration) error {
 	}
 	if err != nil {
 		c.refund()
-		var unpriced *quota.UnpricedError
-		if errors.As(err, &unpriced) && c.method == nil {
+		if unpriced, ok := errors.AsType[*quota.UnpricedError](err); ok && c.method == nil {
 			err = &quota.UnpricedError{Upstream: unpriced.Upstream, Method: unpriced.Method, Hint: hint(c)}
 		}
 		return err
@@ -353,8 +352,7 @@ func (t *Transport) logUnsent(ctx context.Context, c *call, err error) {
 		attrs = c.attrs()
 	}
 	level, says := slog.LevelWarn, "call not sent"
-	var refused *quota.RefusedError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*quota.RefusedError](err); ok {
 		level, says = slog.LevelInfo, "call refused"
 		before, first := t.refusals.Begins(lineOf(c, refused), refused.At, refused.RetryAt)
 		if !first {

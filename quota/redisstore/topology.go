@@ -86,8 +86,7 @@ var outdated = [...]string{"MOVED", "ASK", "CLUSTERDOWN", "READONLY", "MASTERDOW
 // doubtful reports whether the client may have asked the wrong node. An error of a
 // cancelled context does not count.
 func doubtful(err error) bool {
-	var reply redis.Error
-	if errors.As(err, &reply) {
+	if errors.As(err, new(redis.Error)) {
 		return slices.ContainsFunc(outdated[:], func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) })
 	}
 	return err != nil && !errors.Is(err, context.Canceled)

@@ -72,8 +72,7 @@ func (e *codedError) Unwrap() error { return e.error }
 // as servers of gRPC send it.
 func (e *codedError) GRPCStatus() *status.Status {
 	s := status.New(e.code, e.Error())
-	var refused *quota.RefusedError
-	if errors.As(e.error, &refused) {
+	if refused, ok := errors.AsType[*quota.RefusedError](e.error); ok {
 		if told, err := s.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(refused.RetryAfter)}); err == nil {
 			return told
 		}

@@ -54,8 +54,7 @@ func (c *calls) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if err != nil {
 		s.SetAttributes(attribute.String(spans.AttrOutcome, spans.Outcome(err)))
-		var refused *quota.RefusedError
-		if errors.As(err, &refused) {
+		if refused, ok := errors.AsType[*quota.RefusedError](err); ok {
 			s.SetAttributes(spans.PoolOf(refused.Pool))
 		}
 		spans.Fault(s, err)

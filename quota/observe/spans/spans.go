@@ -79,8 +79,7 @@ var links = pattern.Of(`[a-zA-Z][a-zA-Z0-9+.-]*://[^\s"']+`)
 // Text returns the text of an error without URLs.
 func Text(err error) string {
 	said := err.Error()
-	var asked *url.Error
-	if errors.As(err, &asked) {
+	if asked, ok := errors.AsType[*url.Error](err); ok {
 		said = asked.Err.Error()
 	}
 	return Bounded(links().ReplaceAllString(said, "[url]"))

@@ -64,8 +64,7 @@ func Config(err error) error {
 // address is the setting's fault, unless only the machine refuses it.
 func CannotListen(err error, remedy string) error {
 	code := ExitDown
-	var address *net.AddrError
-	if errors.As(err, &address) {
+	if errors.As(err, new(*net.AddrError)) {
 		code = ExitConfig
 	}
 	return &Exit{code, fmt.Errorf("%w\nTo listen on a free port: %s", err, remedy)}

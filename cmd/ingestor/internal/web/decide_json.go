@@ -86,8 +86,7 @@ func readField(name string, value []byte, into any) error {
 	if _, is := into.(**time.Time); is && err != nil {
 		return fmt.Errorf("%s must be a time, as \"2026-11-22T08:00:00Z\"", name)
 	}
-	var typed *json.UnmarshalTypeError
-	if errors.As(err, &typed) {
+	if typed, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return fmt.Errorf("%s must be %s, not %s", name, kindOf(typed.Type), typed.Value)
 	}
 	if err != nil {

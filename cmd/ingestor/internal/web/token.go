@@ -154,8 +154,7 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, &problem.Problem{Status: http.StatusNotFound})
 		return
 	}
-	var long *http.MaxBytesError
-	if err := r.ParseForm(); errors.As(err, &long) {
+	if err := r.ParseForm(); errors.As(err, new(*http.MaxBytesError)) {
 		s.fail(w, r, &problem.Problem{Status: http.StatusRequestEntityTooLarge})
 		return
 	} else if err != nil {
