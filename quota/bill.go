@@ -490,12 +490,8 @@ func (units Units) withoutMoney() Units {
 	if _, has := units[book.Money]; !has {
 		return units
 	}
-	pools := make(Units, len(units)-1)
-	for pool, n := range units {
-		if pool != book.Money {
-			pools[pool] = n
-		}
-	}
+	pools := maps.Clone(units)
+	delete(pools, book.Money)
 	return pools
 }
 

@@ -339,19 +339,18 @@ func (b bounded) Sleep(ctx context.Context, d time.Duration) error {
 
 // newTarget checks where calls would go, and sends none.
 func newTarget(text string, f *judgeFlags, clock bounded) (*target, error) {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+	req, err := http.NewRequest(http.MethodGet, text, http.NoBody)
+	if err != nil || req.URL.Scheme != "http" && req.URL.Scheme != "https" || req.URL.Hostname() == "" {
 		return nil, console.Usage("judge needs a whole URL\nFor example: ingestor judge http://127.0.0.1:8080/ --yes")
+	}
+	u := req.URL
+	switch {
 	case u.User != nil:
 		return nil, console.Usage("the URL has credentials, which would be in the shell's history and in lists of processes\nGive them as a header: ingestor judge URL --header \"Authorization: $SECRET\"")
 	case !f.own && !guard.Loopback(u.Hostname()):
 		return nil, console.Usage("%s is not this machine, and judge sends bursts of calls\nIf the service is yours: ingestor judge URL --i-own-this --yes", u.Hostname())
 	}
-	t := &target{url: u.Scheme + "://" + u.Host + u.EscapedPath(), refused: f.refused, clock: clock, left: f.maxCalls}
-	if t.req, err = http.NewRequest(http.MethodGet, u.String(), http.NoBody); err != nil {
-		return nil, console.Usage("judge needs a whole URL\nFor example: ingestor judge http://127.0.0.1:8080/ --yes")
-	}
+	t := &target{req: req, url: u.Scheme + "://" + u.Host + u.EscapedPath(), refused: f.refused, clock: clock, left: f.maxCalls}
 	for _, line := range f.headers {
 		name, value, _ := strings.Cut(line, ":")
 		if value = strings.TrimSpace(value); !headerName().MatchString(name) || value == "" || strings.ContainsAny(value, "\r\n\x00") {
