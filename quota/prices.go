@@ -152,7 +152,7 @@ func (p *prices) addClass(u *book.Upstream, account, name string, class book.Cla
 			Pool:     Pool{Upstream: u.Name, Account: account, Name: a.Name},
 			Windows:  limits(windows, class),
 			Revision: p.book.Revision,
-			Zone:     zoneOf(windows),
+			Zone:     book.Zone(windows),
 		}}
 		if k.any.Lease = leaseOf(a.Lease, k.any.Windows); a.By != nil {
 			k = newKeyed(k.any, a.MaxKeys, a.Keys, a.Lease, class)
@@ -197,16 +197,6 @@ func leaseOf(l book.Lease, windows []window.Limit) Lease {
 		least = min(least, windows[i].Limit)
 	}
 	return Lease{Life: l.Life, Most: l.Units(least)}
-}
-
-// zoneOf returns the zone by whose days a pool's spend is counted.
-func zoneOf(windows []book.Window) *time.Location {
-	for _, w := range windows {
-		if w.Calendar() {
-			return w.Zone
-		}
-	}
-	return time.UTC
 }
 
 // put puts units on pools, in the order of their names.

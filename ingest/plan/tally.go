@@ -12,6 +12,7 @@ import (
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // Pool is the planned spend of a pool.
@@ -148,12 +149,7 @@ func (t *tally) readUsage(ctx context.Context) error {
 }
 
 func (t *tally) zone(pool quota.Pool) *time.Location {
-	for _, w := range t.rig.ledger.Book().Upstreams[pool.Upstream].Pools[pool.Name].WindowsFor(pool.Account) {
-		if w.Calendar() {
-			return w.Zone
-		}
-	}
-	return time.UTC
+	return book.Zone(t.rig.ledger.Book().Upstreams[pool.Upstream].Pools[pool.Name].WindowsFor(pool.Account))
 }
 
 func dayOf(t time.Time, zone *time.Location) string { return t.In(zone).Format(time.DateOnly) }

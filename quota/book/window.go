@@ -40,6 +40,16 @@ func (w Window) Reported(quota int64) Window {
 	return w
 }
 
+// Zone returns the zone by whose days the spend of a pool with these windows is counted.
+func Zone(windows []Window) *time.Location {
+	for _, w := range windows {
+		if w.Calendar() && w.Zone != nil {
+			return w.Zone
+		}
+	}
+	return time.UTC
+}
+
 // takes reports whether some window has no quota of its own.
 func takes(windows []keys.Window) bool {
 	return slices.ContainsFunc(windows, func(w keys.Window) bool { return w.Quota == 0 && w.InFlight == 0 })

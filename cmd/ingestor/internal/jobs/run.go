@@ -428,13 +428,10 @@ func logInputs(ctx context.Context, a *session.Session, w *works) error {
 		a.Log.Warn("cannot read the spend from the ledger", "error", err)
 		return nil
 	}
-	for _, p := range pools {
-		if p.Known {
-			return nil
-		}
+	if !slices.ContainsFunc(pools, func(u quota.Usage) bool { return u.Known }) {
+		a.Log.Info("the ledger is new and assumes that nothing was spent today; " +
+			"if another program has spent units, add them: ingestor quota adjust POOL UNITS --reason TEXT" + a.Loaded.LedgerFlag())
 	}
-	a.Log.Info("the ledger is new and assumes that nothing was spent today; " +
-		"if another program has spent units, add them: ingestor quota adjust POOL UNITS --reason TEXT" + a.Loaded.LedgerFlag())
 	return nil
 }
 
@@ -449,11 +446,9 @@ func place(ledger string) string {
 		return scheme + ":"
 	}
 	q := u.Query()
-	for name := range q {
-		if strings.Contains(name, "password") || strings.Contains(name, "username") {
-			q.Del(name)
-		}
-	}
+	maps.DeleteFunc(q, func(name string, _ []string) bool {
+		return strings.Contains(name, "password") || strings.Contains(name, "username")
+	})
 	u.User, u.RawQuery = nil, q.Encode()
 	return u.String()
 }

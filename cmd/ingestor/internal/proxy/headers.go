@@ -156,11 +156,10 @@ func drops(name string) bool {
 // dropTrailers removes from the trailers of an answer what its header must not have. The header
 // itself is sent already.
 func dropTrailers(h http.Header) {
-	for name := range h {
-		if plain := strings.TrimPrefix(name, http.TrailerPrefix); drops(plain) || strings.HasPrefix(http.CanonicalHeaderKey(plain), labelPrefix) {
-			delete(h, name)
-		}
-	}
+	maps.DeleteFunc(h, func(name string, _ []string) bool {
+		plain := strings.TrimPrefix(name, http.TrailerPrefix)
+		return drops(plain) || strings.HasPrefix(http.CanonicalHeaderKey(plain), labelPrefix)
+	})
 }
 
 // shutBy returns the refusal that others get, if the upstream refused a call for lack of

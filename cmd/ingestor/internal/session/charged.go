@@ -16,6 +16,7 @@ import (
 	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
 	"github.com/headroom-quota/headroom/ingest/fleet"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/open"
 	"github.com/headroom-quota/headroom/quota/window"
 )
@@ -114,16 +115,10 @@ func (a *Session) Shortfalls(ctx context.Context, s *settings.Settings, l *quota
 
 // startOfDay returns when the present day of the upstream's pools began. If their zones
 // differ, it is the latest start.
-func (a *Session) startOfDay(book *quota.Book) time.Time {
+func (a *Session) startOfDay(b *quota.Book) time.Time {
 	var last window.Instant
-	for _, p := range book.Upstreams[settings.Metered].Pools {
-		zone := time.UTC
-		for _, w := range p.Windows {
-			if w.Calendar() {
-				zone = w.Zone
-			}
-		}
-		start, _ := window.Spec{Period: window.Day, Zone: zone}.Bounds(window.At(a.Now()))
+	for _, p := range b.Upstreams[settings.Metered].Pools {
+		start, _ := window.Spec{Period: window.Day, Zone: book.Zone(p.Windows)}.Bounds(window.At(a.Now()))
 		last = max(last, start)
 	}
 	return last.Time()

@@ -15,6 +15,7 @@ import (
 	"github.com/headroom-quota/headroom/cmd/ingestor/internal/web/view"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // groupings are the labels by which the history groups spend.
@@ -398,17 +399,12 @@ func (b *Board) KeepDays(ctx context.Context) error {
 }
 
 // zoneIn returns the zone of the days of a pool of the price book.
-func zoneIn(book *quota.Book, name string) *time.Location {
+func zoneIn(b *quota.Book, name string) *time.Location {
 	pool, err := quota.ParsePool(name)
-	if err != nil || book.Upstreams[pool.Upstream] == nil || book.Upstreams[pool.Upstream].Pools[pool.Name] == nil {
+	if err != nil || b.Upstreams[pool.Upstream] == nil || b.Upstreams[pool.Upstream].Pools[pool.Name] == nil {
 		return time.UTC
 	}
-	for _, w := range book.Upstreams[pool.Upstream].Pools[pool.Name].Windows {
-		if w.Spec.Calendar() && w.Spec.Zone != nil {
-			return w.Spec.Zone
-		}
-	}
-	return time.UTC
+	return book.Zone(b.Upstreams[pool.Upstream].Pools[pool.Name].Windows)
 }
 
 func withoutKey(name string) string {
