@@ -125,6 +125,8 @@ func testLook(t *testing.T, h Harness) {
 			r.pools[name(i)] = r.pools["units"]
 		}
 		var looking sync.WaitGroup
+		defer looking.Wait() // also if a call fails, so that nobody looks at a store that is closed
+		defer close(made)
 		for range 4 {
 			looking.Go(func() {
 				for done := false; !done; {
@@ -142,7 +144,5 @@ func testLook(t *testing.T, h Harness) {
 		for i := range last {
 			r.reserve(r.charge(name(i), 1))
 		}
-		close(made)
-		looking.Wait()
 	})
 }
