@@ -137,6 +137,7 @@ func (c *call) report(resp *http.Response, came time.Time, o quota.Observation) 
 		return
 	}
 	o.Date, _ = dateOf(resp)
+	c.hasRoom(&o)
 	tell := func() {
 		o.Age = quota.SystemClock{}.Now().Sub(came).Truncate(time.Second)
 		c.tell(o)
@@ -146,6 +147,30 @@ func (c *call) report(resp *http.Response, came time.Time, o quota.Observation) 
 	} else {
 		tell()
 	}
+}
+
+// fewLeft is which part of a limit is so little that it may explain a refusal: a 32nd.
+const fewLeft = 32
+
+// hasRoom notes whether a limit is far from used up. If only a few units are left, the call may have cost more.
+func (c *call) hasRoom(o *quota.Observation) {
+	limit, left := o.Limit, int64(0)
+	if p := c.upstream.Pools[o.Pool.Name]; limit == 0 && p != nil {
+		for _, w := range p.Windows {
+			limit = max(limit, w.Quota)
+		}
+	}
+	switch {
+	case o.Remaining != nil:
+		left = *o.Remaining
+	case o.Used != nil:
+		left = limit - *o.Used
+	}
+	if c.roomy == nil {
+		c.roomy = make(map[string]bool)
+	}
+	before, known := c.roomy[o.Pool.Name]
+	c.roomy[o.Pool.Name] = left >= max(2*c.charges()[o.Pool.Name], limit/fewLeft, 2) && (before || !known)
 }
 
 // streams reports whether an answer comes in pieces over a long time. Its feedback is too old

@@ -45,8 +45,9 @@ type call struct {
 	began    time.Time          // when it was sent
 	spilled  string             // to which upstream it went, in place of its own; or ""
 
-	free      bool     // the answer costs nothing
-	freePools []string // the pools in which it costs nothing
+	roomy     map[string]bool // pools that have room for such calls by all that the answer reports
+	free      bool            // the answer costs nothing
+	freePools []string        // the pools in which it costs nothing
 }
 
 // charges returns the cost of the call by pool, as it was reserved, with its bill.

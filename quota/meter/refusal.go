@@ -28,6 +28,9 @@ const (
 	blockTimeout = 5 * time.Second
 	// longestBlock is the longest block that a header may ask for. A longer one was misread.
 	longestBlock = 366 * 24 * time.Hour
+	// sooner is which part of its longest window a pool is shut if it has units left, and the answer does not say
+	// until when: a twentieth.
+	sooner = 20
 )
 
 // refusal is an answer with which the upstream refuses a call.
@@ -137,6 +140,9 @@ func (c *call) block(pool quota.Pool, no *refusal) error {
 		_, err := c.granted.Refused(ctx, pool, named)
 		return err
 	}
+	if c.roomy[pool.Name] && no.untilReported(c) { // another limit than that one has refused the call
+		no.until, no.wait = time.Time{}, max(longestWindow(of)/sooner, time.Second)
+	}
 	switch {
 	case no.wait > 0:
 		return ledger.BlockFor(ctx, pool, no.wait, no.reason)
@@ -152,6 +158,22 @@ func (c *call) block(pool quota.Pool, no *refusal) error {
 		return err
 	}
 	return ledger.BlockUntilReset(ctx, pool, no.reason)
+}
+
+// untilReported reports whether a pool is shut until the reset that answers report.
+func (no *refusal) untilReported(c *call) bool {
+	return no.rule.At != nil && slices.ContainsFunc(c.reports, func(r *report) bool {
+		reset := r.of.Reset
+		return reset != nil && reset.Source.Header == no.rule.At.Source.Header && reset.Source.Body == no.rule.At.Source.Body
+	})
+}
+
+// longestWindow returns the length of the longest window of a pool.
+func longestWindow(p *book.Pool) (longest time.Duration) {
+	for _, w := range p.Windows {
+		longest = max(longest, w.Length())
+	}
+	return longest
 }
 
 // findRefusal returns the refusal of the first rule that matches an answer, or nil.
