@@ -46,7 +46,10 @@ func (l *Ledger) refusedUntil(ctx context.Context, pool Pool, b BlockRequest, na
 			return lr.refused(ctx, l, "", named)
 		}
 	}
-	return l.block(ctx, c, b)
+	if err = l.block(ctx, c, b); err == nil && !b.Open && !strings.HasPrefix(b.Reason, handMark) {
+		l.heard.shut(&c, l.now().Add(named), l.now())
+	}
+	return err
 }
 
 // These say how long a pool is shut by a refusal that names no time.

@@ -26,6 +26,8 @@ type heard struct {
 	adopted atomic.Int64 // windows with an adopted limit; usually 0
 	mu      sync.Mutex
 	windows map[heardKey]*heardWindow
+	spacing atomic.Int64     // pools whose calls are spaced; usually 0
+	spaced  map[Pool]*spaced // that answers report about
 }
 
 type heardKey struct {
@@ -40,12 +42,16 @@ type report struct {
 	at      time.Time // when units must count from, to leave at until
 	until   time.Time
 	refills bool
+	left    int64 // of the limit that was told
+	of      int64
 }
 
 // heardWindow is what was heard about a window of a pool. The upstream's present window
 // ends at until.
 type heardWindow struct {
-	report  // the last one of this window
+	report            // the last one of this window
+	told    time.Time // when it came
+	least   int64     // that was left since the upstream refused a call
 	per     time.Duration
 	limit   setLimit // in place of the quota, if the store does not keep it
 	said    int64    // limit that was told to the caller, or 0
@@ -78,7 +84,7 @@ func (h *heard) hear(r *report, now time.Time, limit int64) (send *heardWindow, 
 	}
 	w.enter(r)
 	at, until := w.at, w.until
-	w.report = *r
+	w.report, w.told, w.least = *r, now, min(w.least, r.left)
 	switch {
 	case at.IsZero():
 	case !r.refills && !w.over(at, now): // resets of one window may differ by seconds
@@ -224,11 +230,14 @@ func (h *heard) later(w *heardWindow, write func()) {
 
 // note counts what a reservation says about the windows that were heard about, or that
 // answers will report about.
-func (h *heard) note(v *Verdict, charges []Charge, p *prices, now time.Time) {
+func (h *heard) note(v *Verdict, charges []Charge, held bool, p *prices, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range charges {
 		c := &charges[i]
+		if v.Allowed && !v.Repeat && !held {
+			h.starts(c, p, now)
+		}
 		for j := range c.Windows {
 			w := h.windows[heardKey{c.Pool, c.Windows[j].Layout}]
 			if w == nil && p.of(c.Pool.Upstream, c.Pool.Name).reported {
@@ -306,6 +315,9 @@ func (h *heard) settled(charges []Charge, units []int64, now time.Time) {
 	defer h.mu.Unlock()
 	for i := range charges {
 		c := &charges[i]
+		if s := h.spaced[c.Pool]; s != nil {
+			s.settled(units[i] - c.Units)
+		}
 		for j := range c.Windows {
 			if w := h.windows[heardKey{c.Pool, c.Windows[j].Layout}]; w != nil {
 				of := &w.own

@@ -73,7 +73,7 @@ func (l *Ledger) Hold(ctx context.Context, c Call, n int) (*Hold, error) {
 	one, err := prices.lookup(&c)
 	var all price
 	if err == nil {
-		all.outage = one.outage
+		all.outage, all.held = one.outage, true
 		all.charges = slices.Clone(one.charges)
 		for i := range all.charges {
 			held := &all.charges[i]

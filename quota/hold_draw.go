@@ -57,6 +57,7 @@ func (l *Ledger) drawn(ctx context.Context, h *Hold, c *Call) (*Reservation, err
 		l.notSent(price.charges[0].Pool, id, anew)
 		return nil, nil
 	}
+	l.heard.drew(price.charges, l.current(), l.now())
 	v := h.verdict
 	v.ID, v.Nonce, v.Repeat, v.Rebased = cmp.Or(c.ID, d.id), [16]byte{}, taken.drawn != d, false
 	v.Units = 0

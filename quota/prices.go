@@ -98,6 +98,7 @@ type price struct {
 	dearest []int64                // by charge: what another call may have to wait for
 	atEnd   string                 // Token.end: pools whose upstream counts the call when it ends
 	learns  bool                   // the limits of some of the pools are learned
+	held    bool                   // it is that of the calls of a hold
 	slots   bool                   // some of the charges are slots
 	err     error                  // it costs more than is ever admitted
 	adopted []adopted              // limits in charges that are not those of the book

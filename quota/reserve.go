@@ -142,7 +142,7 @@ func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, price 
 	var before *Verdict
 	var anew bool
 	var err error
-	if turn != nil || price.learns || l.shut.many.Load() > 0 {
+	if turn != nil || price.learns || l.shut.many.Load() > 0 || l.heard.spacing.Load() > 0 {
 		before, anew, err = l.passes(ctx, c, id, price, turn)
 	}
 	switch {
@@ -180,7 +180,7 @@ func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, price 
 		l.shut.learn(v, charges, id, mark)
 	}
 	if heard {
-		l.heard.note(v, charges, l.current(), l.now())
+		l.heard.note(v, charges, price.held, l.current(), l.now())
 	}
 	if turn != nil {
 		l.hadTurn(turn, v, charges)
@@ -199,8 +199,15 @@ func (l *Ledger) passes(ctx context.Context, c *Call, id string, price *price, t
 	if before = l.shut.enter(c, price.charges, id, l.now()); before != nil {
 		return before, false, nil
 	}
-	if t != nil {
+	spaces := !price.held && !l.observes(c)
+	if spaces {
+		before = l.spacedVerdict(price.charges, id)
+	}
+	if before == nil && t != nil {
 		before = l.takesTurn(ctx, id, price.charges, t)
+	}
+	if before == nil && spaces {
+		l.heard.spaces(price.charges, l.now())
 	}
 	if before == nil && price.learns && !l.observes(c) {
 		before, anew, err = l.pace(ctx, c, id, price.charges)
@@ -237,7 +244,13 @@ func (l *Ledger) repeats(ctx context.Context, c *Call, id string, charges []Char
 // explain completes what a store says of a refusal.
 func (l *Ledger) explain(v *Verdict, price *price) {
 	if v.Blocked {
-		v.attribute()
+		if v.attribute(); v.BlockedBy == BlockedByUpstream {
+			for i := range price.charges {
+				if price.charges[i].Pool == v.Pool {
+					l.heard.shut(&price.charges[i], v.RetryAt, v.At)
+				}
+			}
+		}
 	}
 	l.slots.slotsTaken(v, price.charges)
 	l.notForever(v, price.adopted)

@@ -71,7 +71,8 @@ func (l *Ledger) Wait(ctx context.Context, c Call, longest time.Duration) (*Rese
 		if err := owned.own(); err != nil {
 			return nil, l.failed(ctx, &c, err)
 		}
-		if r, err := l.drawn(ctx, holdOf(ctx), &owned); r != nil || err != nil {
+		r, err := l.drawn(ctx, holdOf(ctx), &owned)
+		if r != nil || err != nil && !errors.As(err, &refused) { // a call that is held back waits in line
 			return r, err
 		}
 	}
