@@ -297,14 +297,18 @@ func (s *simulated) String() string {
 
 // TestDraftsYield makes upstreams of a seed: each fifth of its 50. A client that has only the draft of 50 recorded
 // calls must get as much of nine in ten as one that has their true price book, with less than 1% of its calls
-// refused. With HEADROOM_SOAK=1, it makes all 50 of three seeds on which something was tuned, of one on which
-// nothing was, and of a new one. Chance decides how hard a seed is, so 40 are enough there.
+// refused. With HEADROOM_SOAK=1, it makes all 50 of three seeds on which something was tuned, of two on which
+// nothing was, and of a new one. Chance decides how hard a seed is, so 42 are enough there.
 func TestDraftsYield(t *testing.T) {
 	seeds, step := []uint64{21}, 5
 	if os.Getenv("HEADROOM_SOAK") == "1" {
-		seeds, step = []uint64{21, 22, 23, 105, rand.Uint64()}, 1
+		seeds, step = []uint64{21, 22, 23, 105, 301, 0}, 1
 	}
 	for _, seed := range seeds {
+		part := 0.9
+		if seed == 0 {
+			seed, part = rand.Uint64(), 0.84
+		}
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			reached, all := 0, 0
 			for i := 0; i < 50; i += step {
@@ -319,11 +323,7 @@ func TestDraftsYield(t *testing.T) {
 				}
 			}
 			t.Logf("seed %d: %d of %d reach the bar", seed, reached, all)
-			least := all * 9 / 10
-			if step == 1 {
-				least = all * 8 / 10
-			}
-			if reached < least {
+			if least := int(part * float64(all)); reached < least {
 				t.Errorf("want %d", least)
 			}
 		})
