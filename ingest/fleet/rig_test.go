@@ -49,8 +49,14 @@ var made = pgtest.Prepare(func(url string) error {
 
 func newRig(t *testing.T, units int64, jobs map[string]ingest.Job) *rig {
 	t.Helper()
+	return newRigAt(t, nil, units, jobs)
+}
+
+// newRigAt is newRig with an upstream whose clock is another one; nil is the machine's.
+func newRigAt(t *testing.T, clock func() time.Time, units int64, jobs map[string]ingest.Job) *rig {
+	t.Helper()
 	r := &rig{t: t, url: made.Shared(t)}
-	r.sim = youtubesim.New(&youtubesim.Options{Seed: 1, Quota: youtubesim.Quota{youtubesim.Default: units + 5}})
+	r.sim = youtubesim.New(&youtubesim.Options{Seed: 1, Clock: clock, Quota: youtubesim.Quota{youtubesim.Default: units + 5}})
 	r.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if r.slow != nil {
 			r.slow()

@@ -39,8 +39,9 @@ func TestRunIsLikeTheLocalOne(t *testing.T) {
 			t.Parallel()
 			tt.job.Cron = "0 0 * * *"
 			got := make([]*ingest.Report, 2)
+			begun := time.Now() // what the upstream shows changes with time
 			for i := range got {
-				r := newRig(t, tt.units, map[string]ingest.Job{"it": tt.job})
+				r := newRigAt(t, func() time.Time { return begun }, tt.units, map[string]ingest.Job{"it": tt.job})
 				r.config.Workers = 1
 				if tt.prime != nil {
 					tt.prime(r)
