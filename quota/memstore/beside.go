@@ -112,10 +112,11 @@ var _ quota.NoteKeeper = (*Store)(nil)
 
 // SwapNote implements [quota.NoteKeeper].
 func (s *Store) SwapNote(ctx context.Context, name string, version int64, text string) (n quota.Note, swapped bool, err error) {
-	if err := quota.CheckNote(name, version, text); err != nil {
-		return n, false, err
-	}
+	var bad error
 	err = s.beside(ctx, func(k *limits) {
+		if bad = quota.CheckNote(name, version, text); bad != nil {
+			return
+		}
 		n = k.notes[name]
 		if swapped = n.Version == version; swapped {
 			if k.notes == nil {
@@ -126,5 +127,5 @@ func (s *Store) SwapNote(ctx context.Context, name string, version int64, text s
 		}
 		n.Now = s.backend.clock.Now().UTC()
 	})
-	return n, swapped, err
+	return n, swapped, cmp.Or(err, bad)
 }
