@@ -59,6 +59,13 @@ type State struct {
 	After  window.Instant `json:"after"`  // the earliest instant of the next probe
 	Named  window.Instant `json:"named"`  // the end of the wait that the upstream named
 
+	// An upstream may limit the calls in flight instead. See [State.places].
+	Places int            `json:"c,omitempty"`    // so many calls may be in flight; 0: that is not the limit
+	Full   float64        `json:"full,omitempty"` // units accepted with all places taken, since their number changed
+	Most   int            `json:"most,omitempty"` // the most calls in flight with one that was accepted, since the last end
+	Fits   int            `json:"fits,omitempty"` // refusals in a row that speak for such a limit, or against the one in Places
+	Set    window.Instant `json:"set,omitempty"`  // when Places changed
+
 	Trust  Trust `json:"trust"`  // in such waits
 	Tested int64 `json:"tested"` // the number of the episode that tested it last
 }
@@ -75,6 +82,7 @@ type Sent struct {
 	At    window.Instant `json:"t"`
 	Units float64        `json:"u"`
 	Free  bool           `json:"f,omitempty"` // the rate did not hold it back
+	With  int            `json:"w,omitempty"` // calls in flight with it; 0: unknown
 }
 
 // End is the end of an episode.
@@ -113,6 +121,8 @@ const (
 	aged = 24 * time.Hour
 	// idle is how long nobody asks until the time counts as idle, at high rates.
 	idle = 100 * time.Millisecond
+	// few calls are no evidence, and sure is how many refusals in a row are.
+	few, sure = 20, 2
 	// perRefusal is the share of calls that the rule accepts to be refused.
 	perRefusal = .0024
 )
@@ -135,10 +145,16 @@ func (s *State) Send(b Bounds, now window.Instant, units float64) (sent window.I
 		s.Probe = s.sent(now, units, false)
 		return s.Probe, 0
 	}
+	if s.Places > 0 && len(s.Flight) >= s.Places {
+		return 0, s.patience()
+	}
 	if now < s.Next {
 		return 0, s.Next.Sub(now)
 	}
 	rate := s.RateNow(b)
+	if s.Places > 0 {
+		rate = max(b.To, b.From)
+	}
 	// A demand below the rate says nothing about the limit: its calls do not raise the rate, and its
 	// pauses do not lower what is measured.
 	rest := now.Sub(s.Next)
@@ -173,7 +189,7 @@ func (s *State) enter(now window.Instant) window.Instant {
 
 // move moves all instants.
 func (s *State) move(by window.Instant) {
-	for _, at := range []*window.Instant{&s.Latest, &s.Began, &s.Next, &s.Open, &s.Probe, &s.After, &s.Named, &s.No} {
+	for _, at := range []*window.Instant{&s.Latest, &s.Began, &s.Next, &s.Open, &s.Probe, &s.After, &s.Named, &s.No, &s.Set} {
 		if *at != 0 {
 			*at += by
 		}
@@ -201,7 +217,7 @@ func (s *State) sent(now window.Instant, units float64, free bool) window.Instan
 	if len(s.Flight) >= maxFlight {
 		s.Flight = slices.Delete(s.Flight, 0, len(s.Flight)-maxFlight+1)
 	}
-	s.Flight = append(s.Flight, Sent{now, units, free})
+	s.Flight = append(s.Flight, Sent{now, units, free, len(s.Flight) + 1})
 	return now
 }
 
@@ -217,10 +233,20 @@ func (s *State) RateNow(b Bounds) float64 {
 			if s.Young < young { // it may have been measured while a window was full
 				most = 1000
 			}
-			rate = s.Rate * min(most, 1+.03*cube(u-1))
+			rate = s.Rate * min(most, 1+s.steep()*cube(u-1))
 		}
 	}
 	return min(max(rate, b.From/slowest), max(b.To, b.From))
+}
+
+// steep is how steeply the rate rises above the measured one. The slower the calls are, the less of
+// their time an episode costs, and the longer a higher limit would stay unknown.
+func (s *State) steep() float64 {
+	most := 1.
+	if s.Avg > 1.5 { // a refusal is not the only one
+		most = .4
+	}
+	return min(max(.03, .003*s.N0/s.Rate), most)
 }
 
 // answered takes a call out of those in flight, and reports whether it was known.
@@ -259,9 +285,13 @@ func (s *State) Accepted(b Bounds, sent, now window.Instant, units float64) {
 	if known {
 		s.took(sent, now)
 	}
-	if !f.Free {
+	switch {
+	case s.Places > 0:
+		s.roomy(f, units)
+	case !f.Free:
 		s.N += units
 	}
+	s.Most = max(s.Most, f.With)
 	s.Total += units
 	if s.Open != 0 && sent == s.Probe {
 		s.end(b, now)
@@ -271,7 +301,8 @@ func (s *State) Accepted(b Bounds, sent, now window.Instant, units float64) {
 // Refused says that the upstream has refused a call, and which wait it has named, if any.
 func (s *State) Refused(b Bounds, sent, now window.Instant, named time.Duration) {
 	now = s.enter(now)
-	if _, known := s.answered(sent); known {
+	f, known := s.answered(sent)
+	if known {
 		s.took(sent, now)
 	}
 	s.Said++
@@ -286,10 +317,55 @@ func (s *State) Refused(b Bounds, sent, now window.Instant, named time.Duration)
 		s.Said0++
 		s.name(b, now, named)
 	case n > 0 && sent < s.Ends[n-1].At: // it belongs to the last episode
+	case !(b.Obey && named > 0) && s.places(f, now):
 	default:
 		s.Open, s.Said0, s.Failed, s.Probe, s.Named, s.No = now, 1, 0, 0, 0, 0
 		s.After = later(now, s.leastPause())
 		s.name(b, now, named)
+	}
+}
+
+// places reports whether a refusal is due to a limit of the calls in flight, and lowers their number
+// if so. Such a limit refuses a call only if more are in flight with it than with any that was
+// accepted. A limit of another kind refuses calls regardless of that.
+func (s *State) places(f Sent, now window.Instant) bool {
+	switch {
+	case s.Places == 0 && (f.With < max(s.Most, 2) || f.With >= maxFlight || s.Turns == 0 || s.N < few):
+		s.Fits = 0
+		return false
+	case s.Places == 0 && f.With == s.Most: // it may have arrived after another one had ended
+		return false
+	case s.Places == 0:
+		if s.Fits++; s.Fits < sure {
+			return false
+		}
+		s.Places, s.Fits = f.With, 0
+	case f.At < s.Set: // it was sent before the last change
+		return true
+	case s.Full < few:
+		s.Fits = 0
+	default:
+		s.Fits++
+	}
+	if s.Places--; s.Places == 0 || s.Fits == sure {
+		s.Places, s.Fits = 0, 0
+		return false
+	}
+	s.Full, s.Set = 0, now
+	return true
+}
+
+// roomy raises the number of calls in flight after enough were accepted with all places taken.
+func (s *State) roomy(f Sent, units float64) {
+	if f.With >= s.Places && f.At > s.Set {
+		s.Full += units
+	}
+	if s.Full >= 1/perRefusal {
+		s.Places++
+		s.Full, s.Set = 0, s.Latest
+		if s.Places >= maxFlight { // more are not known
+			s.Places, s.Fits = 0, 0
+		}
 	}
 }
 
@@ -379,12 +455,20 @@ func (s *State) end(b Bounds, now window.Instant) {
 	if len(s.Ends) > maxEnds {
 		s.Ends = slices.Delete(s.Ends, 0, len(s.Ends)-maxEnds)
 	}
-	s.N, s.Open, s.Probe, s.Named = 0, 0, 0, 0
+	s.N, s.Open, s.Probe, s.Named, s.Most = 0, 0, 0, 0, 0
 	s.Next = later(now, s.Gap/max(s.Rate, b.From/slowest))
 }
 
-// short reports whether there was room at once in the episode that ends.
-func (s *State) short() bool { return s.Failed < 2 }
+// short reports whether there was room at once in the episode that ends. There was not if the first
+// probe passed only because it waited for as long as the upstream had named.
+func (s *State) short() bool {
+	last := s.Began
+	if n := len(s.Ends); n > 0 {
+		last = s.Ends[n-1].At
+	}
+	took := s.Latest.Sub(s.Open)
+	return s.Failed < 2 && took < max(1500*time.Millisecond, s.Latest.Sub(last)/10)
+}
 
 // measured returns the rate at which units were accepted since an earlier end, and how many
 // were. After a long episode the time ends with the last probe that was refused: there may have
@@ -397,7 +481,7 @@ func (s *State) measured(now window.Instant) (rate, accepted float64) {
 		}
 	}
 	until := now
-	if !s.short() {
+	if !s.short() && s.No != 0 {
 		until = s.No
 	}
 	accepted = s.Total - from.Total

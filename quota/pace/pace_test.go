@@ -285,3 +285,121 @@ func TestADemandBelowTheLimitTeachesNothing(t *testing.T) {
 	between(t, "the share of the limit that is used then", float64(r.accepted)/(10*1200), .85, 1.01)
 	between(t, "the share that was refused then", float64(r.refused)/float64(r.accepted), 0, .02)
 }
+
+// places is an upstream that limits the calls in flight.
+func (r *rig) places(limit *int) func(window.Instant) bool {
+	return func(at window.Instant) bool {
+		n := 0
+		for _, c := range r.calls {
+			if c.ok && c.ends > at {
+				n++
+			}
+		}
+		return n < *limit
+	}
+}
+
+func TestLearnsHowManyCallsMayBeInFlight(t *testing.T) {
+	limit := 8
+	r := newRig(1, nil)
+	r.takes = r.places(&limit)
+	r.run(5 * time.Minute)
+	for _, limit = range []int{8, 4, 10} {
+		r.run(time.Minute)
+		r.accepted, r.refused = 0, 0
+		r.run(10 * time.Minute)
+		between(t, "the places", float64(r.Places), float64(limit), float64(limit)+1)
+		between(t, "the share of the places that was used", float64(r.accepted)/600*.1275/float64(limit), .92, 1.03)
+		between(t, "the share that was refused", float64(r.refused)/float64(r.accepted), 0, .006)
+	}
+	r.bounds.To = 20
+	r.accepted = 0
+	r.run(time.Minute)
+	between(t, "the rate with an upper bound of 20 a second", float64(r.accepted)/60, 18, 20.5)
+}
+
+// Other limits refuse calls however many are in flight.
+func TestOtherLimitsAreNoPlaces(t *testing.T) {
+	for seed := range uint64(5) {
+		r := newRig(seed, bucket(30, 60))
+		r.run(20 * time.Minute)
+		if r.Places != 0 {
+			t.Errorf("a bucket has %d places, want none", r.Places)
+		}
+		r.Places = 4 // by mistake
+		r.run(10 * time.Minute)
+		if r.Places != 0 {
+			t.Errorf("ten minutes after a mistake a bucket has %d places, want none", r.Places)
+		}
+		r.accepted, r.refused = 0, 0
+		r.run(10 * time.Minute)
+		between(t, "the share of the rate that was used", float64(r.accepted)/(600*30), .95, 1.01)
+		between(t, "the share that was refused", float64(r.refused)/float64(r.accepted), 0, .006)
+	}
+}
+
+// One who obeys each wait that is named does so with places, too.
+func TestPlacesObeyWaits(t *testing.T) {
+	s := State{Places: 8}
+	b, now := Bounds{From: 10, To: 100, Obey: true}, 1_700_000_000*second
+	sent, _ := s.Send(b, now, 1)
+	s.Refused(b, sent, now+second, time.Hour)
+	if _, wait := s.Send(b, now+second, 1); wait != time.Hour {
+		t.Errorf("it obeys, and waits %s, want an hour", wait)
+	}
+}
+
+// A state that was written before calls in flight were counted goes on, and has no places.
+func TestStatesOfEarlierVersions(t *testing.T) {
+	limit := 1200
+	r := newRig(1, fixed(&limit))
+	r.run(10 * time.Minute)
+	for i := range r.Flight {
+		r.Flight[i].With = 0
+	}
+	r.Most, r.Fits, r.Full, r.Set = 0, 0, 0, 0
+	for _, c := range r.calls {
+		r.Refused(r.bounds, c.sent, r.now, 0)
+	}
+	if r.calls = nil; r.Places != 0 || r.Fits != 0 {
+		t.Errorf("calls of an earlier version speak for %d places (%d), want none", r.Places, r.Fits)
+	}
+	r.accepted = 0
+	r.run(20 * time.Minute)
+	between(t, "the share of the limit that was used", float64(r.accepted)/(20*1200), .9, 1.01)
+}
+
+// The first probe passes if it waits for as long as was named. That is no sign of room.
+func TestAProbeAfterANamedWaitIsNoSignOfRoom(t *testing.T) {
+	limit := 1200
+	r := newRig(1, nil)
+	takes := fixed(&limit)
+	r.takes = func(at window.Instant) bool {
+		r.named = (at/(60*second)*60*second + 60*second).Sub(at)
+		return takes(at)
+	}
+	r.run(8 * time.Minute)
+	between(t, "the rate after eight windows", r.State.Rate, 19, 26)
+}
+
+// A slow bucket that refills faster is noticed in a few hundred calls.
+func TestASlowLimitThatRises(t *testing.T) {
+	rate := 1.
+	level, last := 10., window.Instant(0)
+	r := newRig(1, func(at window.Instant) bool {
+		if last != 0 {
+			level = min(10, level+at.Sub(last).Seconds()*rate)
+		}
+		if last = at; level < 1 {
+			return false
+		}
+		level--
+		return true
+	})
+	r.run(6 * time.Hour)
+	rate = 1.5
+	r.run(10 * time.Minute)
+	r.accepted = 0
+	r.run(5 * time.Minute)
+	between(t, "the share of the higher rate", float64(r.accepted)/(5*60*1.5), .95, 1.02)
+}
