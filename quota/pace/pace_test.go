@@ -371,15 +371,20 @@ func TestStatesOfEarlierVersions(t *testing.T) {
 
 // The first probe passes if it waits for as long as was named. That is no sign of room.
 func TestAProbeAfterANamedWaitIsNoSignOfRoom(t *testing.T) {
-	limit := 1200
 	r := newRig(1, nil)
-	takes := fixed(&limit)
-	r.takes = func(at window.Instant) bool {
-		r.named = (at/(60*second)*60*second + 60*second).Sub(at)
-		return takes(at)
+	used, begun := 0, window.Instant(0)
+	r.takes = func(at window.Instant) bool { // 300 in ten seconds
+		if w := at / (10 * second) * 10 * second; w != begun {
+			begun, used = w, 0
+		}
+		if r.named = (begun + 10*second).Sub(at).Truncate(time.Second) + time.Second; used >= 300 {
+			return false
+		}
+		used++
+		return true
 	}
-	r.run(8 * time.Minute)
-	between(t, "the rate after eight windows", r.State.Rate, 19, 26)
+	r.run(time.Minute)
+	between(t, "the rate after six windows", r.State.Rate, 29, 45)
 }
 
 // A slow bucket that refills faster is noticed in a few hundred calls.
