@@ -215,8 +215,10 @@ func why(c *compared) string {
 	up := c.shape.change > 0 && c.shape.factor(1) > 1
 	moves := c.shape.change == 0 && c.shape.name != "steady"
 	switch {
+	case c.kind == "in flight" && c.foreign > 0:
+		return "the others fill the places by chance, so refusals do not show that calls in flight are limited"
 	case c.kind == "in flight":
-		return "a pace knows no calls in flight: their number varies with how long calls take, also at an even rate"
+		return "two refusals must show that calls in flight are limited; until then a pace leaves places empty"
 	case c.per == 1 && c.foreign > 0:
 		return "so few calls fit in a second that the others' chance fills it; the told sender knows when the window begins, or what it has left"
 	case c.per == 1:

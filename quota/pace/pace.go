@@ -6,6 +6,8 @@
 // anew: what was accepted since an earlier end, over the time since then. From there the rate
 // rises along a cubic that is flat near the measured rate.
 //
+// If refusals show that the upstream limits the calls in flight, the rule counts places instead.
+//
 // The state is a struct of numbers that a store can keep. Time is an argument, and there are no
 // locks: whoever keeps the state changes it as a whole.
 package pace
@@ -221,7 +223,8 @@ func (s *State) sent(now window.Instant, units float64, free bool) window.Instan
 	return now
 }
 
-// RateNow is the rate at which calls are sent now, in units a second.
+// RateNow is the rate at which calls are sent now, in units a second. While the calls in flight are
+// limited instead, it is the last rate before that.
 func (s *State) RateNow(b Bounds) float64 {
 	rate := b.From + s.N*math.Ln2 // doubled each second
 	if s.Rate > 0 {
@@ -326,8 +329,8 @@ func (s *State) Refused(b Bounds, sent, now window.Instant, named time.Duration)
 }
 
 // places reports whether a refusal is due to a limit of the calls in flight, and lowers their number
-// if so. Such a limit refuses a call only if more are in flight with it than with any that was
-// accepted. A limit of another kind refuses calls regardless of that.
+// if so. Such a limit refuses a call only if more are in flight with it than with any accepted one.
+// Other limits refuse calls regardless of that.
 func (s *State) places(f Sent, now window.Instant) bool {
 	switch {
 	case s.Places == 0 && (f.With < max(s.Most, 2) || f.With >= maxFlight || s.Turns == 0 || s.N < few):
@@ -462,12 +465,14 @@ func (s *State) end(b Bounds, now window.Instant) {
 // short reports whether there was room at once in the episode that ends. There was not if the first
 // probe passed only because it waited for as long as the upstream had named.
 func (s *State) short() bool {
+	if s.Failed >= 2 || s.Named == 0 || s.After < s.Named {
+		return s.Failed < 2
+	}
 	last := s.Began
 	if n := len(s.Ends); n > 0 {
 		last = s.Ends[n-1].At
 	}
-	took := s.Latest.Sub(s.Open)
-	return s.Failed < 2 && took < max(1500*time.Millisecond, s.Latest.Sub(last)/10)
+	return s.Named.Sub(s.Open) < max(1500*time.Millisecond, s.Latest.Sub(last)/10)
 }
 
 // measured returns the rate at which units were accepted since an earlier end, and how many
