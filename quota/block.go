@@ -46,8 +46,8 @@ func (l *Ledger) refusedUntil(ctx context.Context, pool Pool, b BlockRequest, na
 			return lr.refused(ctx, l, "", named)
 		}
 	}
-	if err = l.block(ctx, c, b); err == nil && !b.Open && !strings.HasPrefix(b.Reason, handMark) {
-		l.heard.shut(&c, l.now().Add(named), l.now())
+	if err = l.block(ctx, c, b); err == nil && isUnexplained(b.Reason) {
+		l.heard.shut(&c, l.now().Add(named))
 	}
 	return err
 }
@@ -145,6 +145,7 @@ func (l *Ledger) block(ctx context.Context, c Charge, b BlockRequest) (err error
 	switch {
 	case b.Open:
 		l.shut.opened(pool, mark, time.Time{})
+		l.heard.forgetSpacing(pool)
 		l.tell(ctx, Event{Kind: EventOpened, Pool: pool})
 	case until.After(l.now()): // else it is over already, and shut nothing
 		l.shut.note(pool, until, l.now())

@@ -42,16 +42,12 @@ type report struct {
 	at      time.Time // when units must count from, to leave at until
 	until   time.Time
 	refills bool
-	left    int64 // of the limit that was told
-	of      int64
 }
 
 // heardWindow is what was heard about a window of a pool. The upstream's present window
 // ends at until.
 type heardWindow struct {
-	report            // the last one of this window
-	told    time.Time // when it came
-	least   int64     // that was left since the upstream refused a call
+	report  // the last one of this window
 	per     time.Duration
 	limit   setLimit // in place of the quota, if the store does not keep it
 	said    int64    // limit that was told to the caller, or 0
@@ -84,7 +80,7 @@ func (h *heard) hear(r *report, now time.Time, limit int64) (send *heardWindow, 
 	}
 	w.enter(r)
 	at, until := w.at, w.until
-	w.report, w.told, w.least = *r, now, min(w.least, r.left)
+	w.report = *r
 	switch {
 	case at.IsZero():
 	case !r.refills && !w.over(at, now): // resets of one window may differ by seconds
@@ -310,12 +306,12 @@ func (h *heard) reserved(w *heardWindow, now time.Time, units int64) {
 }
 
 // settled counts what settling has changed.
-func (h *heard) settled(charges []Charge, units []int64, now time.Time) {
+func (h *heard) settled(charges []Charge, units []int64, held bool, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range charges {
 		c := &charges[i]
-		if s := h.spaced[c.Pool]; s != nil {
+		if s := h.spaced[c.Pool]; s != nil && !held {
 			s.settled(units[i] - c.Units)
 		}
 		for j := range c.Windows {

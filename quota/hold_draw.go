@@ -51,10 +51,12 @@ func (l *Ledger) drawn(ctx context.Context, h *Hold, c *Call) (*Reservation, err
 	switch {
 	case errors.Is(err, ErrOutage):
 		l.notSent(price.charges[0].Pool, id, false)
+		l.heard.notSpaced(price)
 		r, failed := l.admit(ctx, c, price, id, err)
 		return r, l.unseen(ctx, c, r, err, failed)
 	case taken == nil:
 		l.notSent(price.charges[0].Pool, id, anew)
+		l.heard.notSpaced(price)
 		return nil, nil
 	}
 	l.heard.drew(price.charges, l.current(), l.now())

@@ -163,6 +163,7 @@ func (l *Ledger) setPrices(p *prices) {
 			l.heard.on.Store(true)
 		}
 	}
+	l.heard.forgetSpaced()
 	l.prices.Store(p)
 }
 

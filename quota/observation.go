@@ -80,7 +80,6 @@ func (l *Ledger) Observe(ctx context.Context, o Observation) (Observed, error) {
 	came := now.Add(-max(o.Age, 0))
 	at, until, ok := observedPeriod(&o, *w, now, came)
 	if !ok && o.ResetIn == 0 {
-		l.heard.unclear(&c)
 		return Observed{}, nil // late
 	}
 	seen, limit := Observed{}, w.Quota
@@ -106,7 +105,6 @@ func (l *Ledger) Observe(ctx context.Context, o Observation) (Observed, error) {
 		most = max(limit, w.Quota)
 	}
 	r.used = o.used(limit, most)
-	r.left, r.of = limit-r.used, limit
 	if !ok { // the units are back, and the limit stays
 		r.used, r.until, r.refills = 0, now, true
 	}

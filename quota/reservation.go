@@ -88,7 +88,7 @@ func (r *Reservation) settlePools(ctx context.Context, units Units) (Settlement,
 		s, err = r.settleReceipt(ctx, units)
 	}
 	if err == nil && !s.Repeat && r.ledger.heard.on.Load() {
-		r.ledger.heard.settled(withoutSlots(r.price.charges), all, r.ledger.now())
+		r.ledger.heard.settled(withoutSlots(r.price.charges), all, r.price.held, r.ledger.now())
 	}
 	return s, err
 }

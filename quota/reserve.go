@@ -159,6 +159,7 @@ func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, price 
 	crowded := turn != nil && turn.line != nil
 	if *v, err = l.store.Reserve(ctx, Request{ID: id, Fresh: fresh, Crowded: crowded, Charges: charges, Labels: c.labels()}); err != nil {
 		l.notSent(first, id, anew)
+		l.heard.notSpaced(price)
 		return l.storeError(ctx, "reserve "+first.String(), err)
 	}
 	if l.journal != nil || v.Blocked { // until when by our clock
@@ -167,6 +168,7 @@ func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, price 
 	switch {
 	case !v.Allowed:
 		l.notSent(first, id, anew)
+		l.heard.notSpaced(price)
 		l.explain(v, price)
 		if believes {
 			l.refusals.learn(v, charges, began, cleared)
@@ -199,21 +201,25 @@ func (l *Ledger) passes(ctx context.Context, c *Call, id string, price *price, t
 	if before = l.shut.enter(c, price.charges, id, l.now()); before != nil {
 		return before, false, nil
 	}
-	spaces := !price.held && !l.observes(c)
+	spaces := l.heard.spacing.Load() > 0 && !price.held && !l.observes(c)
 	if spaces {
-		before = l.spacedVerdict(price.charges, id)
+		before = l.spaces(price.charges, id, false)
 	}
 	if before == nil && t != nil {
 		before = l.takesTurn(ctx, id, price.charges, t)
 	}
+	taken := false
 	if before == nil && spaces {
-		l.heard.spaces(price.charges, l.now())
+		before = l.spaces(price.charges, id, true)
+		taken = before == nil
 	}
 	if before == nil && price.learns && !l.observes(c) {
 		before, anew, err = l.pace(ctx, c, id, price.charges)
 	}
 	if before != nil || err != nil {
-		l.notSent(price.charges[0].Pool, id, false)
+		if l.notSent(price.charges[0].Pool, id, false); taken {
+			l.heard.notSpaced(price)
+		}
 	}
 	return before, anew, err
 }
@@ -244,10 +250,10 @@ func (l *Ledger) repeats(ctx context.Context, c *Call, id string, charges []Char
 // explain completes what a store says of a refusal.
 func (l *Ledger) explain(v *Verdict, price *price) {
 	if v.Blocked {
-		if v.attribute(); v.BlockedBy == BlockedByUpstream {
+		if v.attribute(); isUnexplained(v.Reason) {
 			for i := range price.charges {
 				if price.charges[i].Pool == v.Pool {
-					l.heard.shut(&price.charges[i], v.RetryAt, v.At)
+					l.heard.shut(&price.charges[i], v.RetryAt)
 				}
 			}
 		}

@@ -3,17 +3,18 @@ package quota
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
 // An upstream may have a limit that no answer tells, such as one of bursts beside that of the hour. It shows when
-// an answer refuses a call and says that all windows of its pool have units left. After that block, the calls of this
-// process are spaced: they leave evenly, at four fifths of the rate at which calls passed until the block ended. After
-// 400 calls the rate begins to rise, slowly at first. If nothing is refused, it is soon so high that it holds nobody
-// back, and is forgotten: the refusal was by chance. It is also forgotten after a day without a refusal.
+// an answer refuses a call and tells that all windows of its pool have units left: see [Unexplained]. After that
+// block, the calls of this process are spaced: they leave evenly, at four fifths of the rate at which calls passed
+// until the block ended, but never at less than the windows of the pool allow in the long run. After 400 calls the
+// rate begins to rise, slowly at first. If nothing is refused, it is soon so high that it holds nobody back, and is
+// forgotten: the refusal was by chance. It is also forgotten after a day without a refusal.
 //
-// Other processes that meet the block space their calls, too, if an answer has told them in these seconds that units
-// are left: each by what it has sent itself.
+// Other processes that meet the block space their calls, too: each by what it has sent itself.
 
 const (
 	// spacedShare is which part of the rate that passed is sent.
@@ -21,23 +22,33 @@ const (
 	// spacedCalls is after how many calls the rate begins to rise.
 	spacedCalls = 400
 	// fewCalls are too few to measure a rate by.
-	fewCalls = 8
+	fewCalls = 4
 	// spacedRise is how far it has risen when it is forgotten.
 	spacedRise = 30
 	// spacedFor is for how long it lasts without a refusal.
 	spacedFor = 24 * time.Hour
-	// leastLeft is which part of a limit is left if the limit explains no refusal: a 32nd.
-	leastLeft = 32
-	// toldFresh is how old a report of what is left may be when a pool is shut.
-	toldFresh = 5 * time.Second
-	// longestBurst is how long a block may be that ends a burst.
-	longestBurst = time.Hour
 	// mostMarks is how many calls of a pool are remembered. The older they are, the more of them are left out.
 	mostMarks = 64
 )
 
-// spacedReason is why a call is refused that is spaced.
-const spacedReason = "calls are spaced, because the upstream has refused one and said that units are left"
+const (
+	// spacedReason is why a call is refused that is spaced.
+	spacedReason = "calls are spaced, because the upstream has refused one and told that units are left"
+	// unexplained ends the reason of a block that no limit explains which the answer tells.
+	unexplained = " though units are left"
+)
+
+// Unexplained marks the reason of a block: the upstream has refused a call, and its answer tells that all windows of
+// the pool have units left. So another limit has refused it, one that no answer tells. Calls of the pool are spaced
+// after such a block.
+func Unexplained(reason string) string {
+	if len(reason)+len(unexplained) > maxReason {
+		return reason
+	}
+	return reason + unexplained
+}
+
+func isUnexplained(reason string) bool { return strings.HasSuffix(reason, unexplained) }
 
 // spaced is the rate of the calls of a pool. Instants are by the ledger's clock.
 type spaced struct {
@@ -83,6 +94,9 @@ func (h *heard) starts(c *Charge, p *prices, now time.Time) {
 		if len(h.spaced) >= mostHeard { // of many keys
 			maps.DeleteFunc(h.spaced, func(_ Pool, s *spaced) bool { return !s.busy() })
 		}
+		if len(h.spaced) >= mostHeard {
+			return
+		}
 		if h.spaced == nil {
 			h.spaced = make(map[Pool]*spaced)
 		}
@@ -90,7 +104,7 @@ func (h *heard) starts(c *Charge, p *prices, now time.Time) {
 		h.spaced[c.Pool] = s
 	}
 	switch n := len(s.marks); {
-	case n > 0 && s.marks[n-1].at.Sub(now) > toldFresh: // the clock was set back
+	case n > 0 && s.marks[n-1].at.Sub(now) > time.Second: // the clock was set back
 		s.marks = nil
 	case n >= mostMarks:
 		for i := range mostMarks / 4 {
@@ -111,11 +125,9 @@ func (s *spaced) settled(more int64) {
 	}
 }
 
-// shut notes that the upstream has shut a pool that answers report about.
-func (h *heard) shut(c *Charge, until, now time.Time) {
-	if !h.on.Load() || until.Sub(now) > longestBurst {
-		return
-	}
+// shut notes that the upstream has refused a call of a pool that answers report about, for want of a limit that no
+// answer tells.
+func (h *heard) shut(c *Charge, until time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.spaced[c.Pool]
@@ -125,47 +137,45 @@ func (h *heard) shut(c *Charge, until, now time.Time) {
 	if !s.busy() {
 		h.spacing.Add(1)
 	}
-	if until.Sub(s.until) > time.Second { // else others have met the same block
-		for i := range c.Windows {
-			if w := h.windows[heardKey{c.Pool, c.Windows[i].Layout}]; w != nil && now.Sub(w.told) > toldFresh {
-				w.least = 0
-			} else if w != nil {
-				w.least = w.left
-			}
-		}
-	}
 	if until.After(s.until) {
 		s.until = until
 	}
 }
 
-// unclear notes that it is not known what a window has left: its last report came late.
-func (h *heard) unclear(c *Charge) {
+// forgetSpacing ends the spacing of a pool.
+func (h *heard) forgetSpacing(pool Pool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if w := h.windows[heardKey{c.Pool, c.Windows[c.Window].Layout}]; w != nil {
-		w.told, w.least = time.Time{}, 0
+	if s := h.spaced[pool]; s != nil {
+		h.stop(s)
 	}
 }
 
-// unexplained reports whether all answers have said since the upstream refused a call that each window of its pool
-// had units left. The caller holds the lock.
-func (h *heard) unexplained(c *Charge, s *spaced) bool {
-	for i := range c.Windows {
-		w := h.windows[heardKey{c.Pool, c.Windows[i].Layout}]
-		if w == nil || w.least < max(w.of/leastLeft, 2*s.dearest) {
-			return false
-		}
+// forgetSpaced ends all spacing: another price book may count in other units.
+func (h *heard) forgetSpaced() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.spaced = nil
+	h.spacing.Store(0)
+}
+
+// stop ends a spacing. The caller holds the lock.
+func (h *heard) stop(s *spaced) {
+	if s.busy() {
+		h.spacing.Add(-1)
 	}
-	return len(c.Windows) > 0
+	*s = spaced{dearest: s.dearest}
 }
 
 // measure measures the rate at which calls passed: what passed in a second, the block included, was at most the
 // upstream's limit. If hardly any call has passed since it was measured last, the block before was too short, and the
 // calls before that block count again.
-func (s *spaced) measure() {
+func (s *spaced) measure(c *Charge) {
 	if s.calls >= fewCalls {
 		s.marks = slices.DeleteFunc(s.marks, func(m mark) bool { return m.at.Before(s.measured) })
+	}
+	if len(s.marks) < fewCalls {
+		return
 	}
 	rate := 0.
 	for _, m := range s.marks {
@@ -174,8 +184,19 @@ func (s *spaced) measure() {
 	if s.rate > 0 {
 		rate = min(rate, s.current())
 	}
-	s.rate, s.calls, s.next, s.measured = rate, 0, s.until, s.until
+	s.rate, s.calls, s.next, s.measured = max(rate, longRun(c)), 0, s.until, s.until
 	s.marks = append(s.marks, mark{s.until, s.sent})
+}
+
+// longRun returns how many units a second the windows of a charge allow in the long run.
+func longRun(c *Charge) float64 {
+	least := float64(0)
+	for i := range c.Windows {
+		if rate := float64(c.Windows[i].Limit) / c.Windows[i].Spec.Length().Seconds(); i == 0 || rate < least {
+			least = rate
+		}
+	}
+	return least
 }
 
 // current returns the rate, in units a second.
@@ -184,64 +205,83 @@ func (s *spaced) current() float64 {
 	return s.rate * (1 + .03*over*over*over)
 }
 
-// spacedUntil returns the pool that holds a call back, and how long; nil if none does.
-func (h *heard) spacedUntil(charges []Charge, now time.Time) (*Charge, time.Duration) {
-	if h.spacing.Load() == 0 {
-		return nil, 0
+// wait returns how long a call of a charge must wait. It is never longer than two of the dearest calls need: the clock
+// may have been set back, and a call that was settled may have cost far more than others do.
+func (s *spaced) wait(c *Charge, now time.Time) time.Duration {
+	wait := s.next.Sub(now)
+	if wait > inSeconds(2*float64(max(s.dearest, c.Units))/s.current()) {
+		s.next = now
 	}
+	return max(s.next.Sub(now), 0)
+}
+
+// space returns the charge that holds a call back for longest, and how long; nil if none does. A call that takes its
+// place moves those that follow away from it.
+func (h *heard) space(charges []Charge, now time.Time, takes bool) (last *Charge, longest time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range charges {
-		s := h.spaced[charges[i].Pool]
-		if s == nil || !s.busy() {
+		c := &charges[i]
+		s := h.spaced[c.Pool]
+		if s == nil || !s.busy() || c.Units == 0 {
 			continue
 		}
 		if !s.until.IsZero() && !now.Before(s.until) {
-			if h.unexplained(&charges[i], s) {
-				s.measure()
-			}
-			s.until = time.Time{}
-		}
-		if !s.busy() || s.rate > 0 && (s.current() > spacedRise*s.rate || now.Sub(s.measured) > spacedFor) {
-			*s = spaced{dearest: s.dearest}
 			h.spacing.Add(-1)
+			s.measure(c)
+			if s.until = (time.Time{}); s.busy() {
+				h.spacing.Add(1)
+			}
+		}
+		if s.rate == 0 {
 			continue
 		}
-		if wait := s.next.Sub(now); s.rate > 0 && 0 < wait && wait < longestBurst {
-			return &charges[i], wait
+		if s.current() > spacedRise*s.rate || now.Sub(s.measured) > spacedFor {
+			h.stop(s)
+		} else if wait := s.wait(c, now); wait > longest {
+			last, longest = c, wait
 		}
 	}
-	return nil, 0
+	for i := range charges {
+		if s := h.spaced[charges[i].Pool]; takes && last == nil && s != nil && s.rate > 0 {
+			rate := s.current()
+			s.calls++
+			if earliest := now.Add(-inSeconds(.5 / rate)); s.next.Before(earliest) {
+				s.next = earliest
+			}
+			s.next = s.next.Add(inSeconds(float64(charges[i].Units) / rate))
+		}
+	}
+	return last, longest
 }
 
-// spaces moves the calls that follow one away from it.
-func (h *heard) spaces(charges []Charge, now time.Time) {
-	if h.spacing.Load() == 0 {
+// notSpaced gives the place of a call back that is not sent after all.
+func (h *heard) notSpaced(p *price) {
+	if h.spacing.Load() == 0 || p.held {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for i := range charges {
-		if s := h.spaced[charges[i].Pool]; s != nil && s.rate > 0 {
-			rate := s.current()
-			s.calls++
-			if earliest := now.Add(-inSeconds(.5 / rate)); s.next.Before(earliest) || s.next.Sub(now) > longestBurst {
-				s.next = earliest
-			}
-			s.next = s.next.Add(inSeconds(float64(charges[i].Units) / rate))
+	for i := range p.charges {
+		if s := h.spaced[p.charges[i].Pool]; s != nil && s.rate > 0 && s.calls > 0 {
+			s.next = s.next.Add(-inSeconds(float64(p.charges[i].Units) / s.current()))
+			s.calls--
 		}
 	}
 }
 
 func inSeconds(s float64) time.Duration { return time.Duration(min(s, 1e9) * float64(time.Second)) }
 
-// spacedVerdict refuses a call that is too early.
-func (l *Ledger) spacedVerdict(charges []Charge, id string) *Verdict {
+// spaces refuses a call that is too early. Otherwise it may take its place.
+func (l *Ledger) spaces(charges []Charge, id string, takes bool) *Verdict {
 	now := l.now()
-	c, wait := l.heard.spacedUntil(charges, now)
+	c, wait := l.heard.space(charges, now, takes)
 	if c == nil {
 		return nil
 	}
 	at := now.Add(wait)
-	return &Verdict{ID: id, Pool: c.Pool, Window: "the spacing of calls", Units: c.Units, At: now, RetryAfter: wait, RetryAt: at, ResetAt: at, Reason: spacedReason}
+	return &Verdict{
+		ID: id, Pool: c.Pool, Window: c.Windows[0].Name, Units: c.Units, Limit: c.Windows[0].Limit, At: now,
+		RetryAfter: wait, RetryAt: at, ResetAt: at, Reason: spacedReason,
+	}
 }

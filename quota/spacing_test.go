@@ -108,7 +108,11 @@ func (u *bursty) call(ctx context.Context, l *quota.Ledger) bool {
 		u.t.Error(err)
 	}
 	if wait > 0 {
-		if err := l.BlockFor(context.WithoutCancel(ctx), apiUnits, wait, "429"); err != nil {
+		reason := "429"
+		if left > 1 {
+			reason = quota.Unexplained(reason)
+		}
+		if err := l.BlockFor(context.WithoutCancel(ctx), apiUnits, wait, reason); err != nil {
 			u.t.Error(err)
 		}
 	}
@@ -225,20 +229,20 @@ func (u *bursty) atOnce(l *quota.Ledger, n int) {
 	}
 }
 
-// An answer that tells one of two limits does not say that the other one has refused nothing.
-func TestALimitThatIsNotToldMayExplainARefusal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		u := newBursty(t, "{per: 1m, quota: 60}, {per: 6s, quota: 21}")
-		l := u.process()
-		u.saturate(u.t.Context(), 5*time.Second, l)
-		u.atOnce(l, 15)
-	})
-}
-
 func TestARefusalByChanceIsForgotten(t *testing.T) {
 	for name, pass := range map[string]func(*bursty, *quota.Ledger){
 		"after many calls": func(u *bursty, l *quota.Ledger) { u.saturate(u.t.Context(), 3*time.Minute, l) },
 		"after a day":      func(*bursty, *quota.Ledger) { time.Sleep(25 * time.Hour) },
+		"opened by hand": func(u *bursty, l *quota.Ledger) {
+			if err := l.Admin().Unblock(u.t.Context(), apiUnits); err != nil {
+				u.t.Error(err)
+			}
+		},
+		"with another price book": func(u *bursty, l *quota.Ledger) {
+			if err := l.SetBook(mustParse(u.t, u.of)); err != nil {
+				u.t.Error(err)
+			}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -256,6 +260,98 @@ func TestARefusalByChanceIsForgotten(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A rate that was measured too low costs bursts, and never more than the windows allow in the long run.
+func TestSpacedCallsGetWhatTheWindowsAllow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := newBursty(t, "{per: 1m, quota: 600}")
+		u.quota, u.burst = 600, 0
+		l := u.process()
+		for range 10 {
+			u.call(t.Context(), l)
+		}
+		if err := l.BlockFor(t.Context(), apiUnits, time.Hour, quota.Unexplained("503")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		u.passed = 0
+		u.saturate(t.Context(), 10*time.Minute, l)
+		if u.passed < 5400 {
+			t.Errorf("%d calls passed, want nearly all of 6000", u.passed)
+		}
+	})
+}
+
+func TestFewCallsMeasureNoRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := newBursty(t, "{per: 1m, quota: 60}")
+		u.burst, u.chance = 0, 3
+		l := u.process()
+		for range 3 {
+			u.call(t.Context(), l)
+		}
+		u.atOnce(l, 20)
+	})
+}
+
+// Under the context of a hold that is used up, calls are reserved anew. They take one place, not two.
+func TestCallsBesideAHoldThatIsUsedUpAreSpacedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := newBursty(t, "{per: 1m, quota: 60}")
+		l := u.process()
+		h, err := l.Hold(t.Context(), quota.Call{Method: "get"}, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.saturate(h.Context(t.Context()), 5*time.Minute, l)
+		if u.passed < 260 {
+			t.Errorf("%d calls passed, want nearly 300", u.passed)
+		}
+	})
+}
+
+// What one call is settled to says nothing about the places of others.
+func TestACallThatCostsFarMoreHoldsNobodyBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := newBursty(t, "{per: 1m, quota: 6000}")
+		u.quota = 6000
+		l := u.process()
+		dear, err := l.Reserve(t.Context(), quota.Call{Method: "get"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.saturate(t.Context(), 10*time.Second, l)
+		if _, err := dear.Settle(t.Context(), quota.Units{"units": 400}); err != nil {
+			t.Fatal(err)
+		}
+		u.passed = 0
+		u.saturate(t.Context(), time.Minute, l)
+		if u.passed < 100 {
+			t.Errorf("%d calls passed, want 100 of 200", u.passed)
+		}
+	})
+}
+
+// A process that is spaced has no ticket that others wait for.
+func TestSpacedCallsHoldNoOthersUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := newBursty(t, "{per: 1m, quota: 600}")
+		u.quota, u.burst = 600, 0
+		a, b := u.process(), u.process()
+		for range 10 {
+			u.call(t.Context(), a)
+		}
+		if err := a.BlockFor(t.Context(), apiUnits, 20*time.Second, quota.Unexplained("429")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Second)
+		u.passed = 0
+		u.saturate(t.Context(), 10*time.Minute, a, b)
+		if u.passed < 5400 {
+			t.Errorf("%d calls passed, want nearly all of 6000", u.passed)
+		}
+	})
 }
 
 // The units of a hold are taken at once, and its calls are sent one by one.

@@ -181,8 +181,15 @@ func (l *Ledger) waitInLine(ctx context.Context, c Call, w *waiter, price *price
 			return nil, refused
 		}
 		d := jittered(refused.RetryAfter, left)
+		if refused.Reason == spacedReason { // no others need to wait for it
+			c.turn.leave(l)
+		}
 		if l.line.asksAt(w, &nextAsk{at: now.Add(d), told: refused}, now) {
-			if err := l.sleepInTurn(ctx, w, &c, price.charges[0].account(), d); err != nil {
+			shows := c.turn
+			if refused.Reason == spacedReason {
+				shows = nil
+			}
+			if err := l.sleepInTurn(ctx, w, shows, price.charges[0].account(), d); err != nil {
 				return nil, err
 			}
 		}
@@ -190,12 +197,12 @@ func (l *Ledger) waitInLine(ctx context.Context, c Call, w *waiter, price *price
 	}
 }
 
-// sleepInTurn sleeps until units come back, and shows the call's ticket meanwhile.
-func (l *Ledger) sleepInTurn(ctx context.Context, w *waiter, c *Call, of accountKey, d time.Duration) error {
+// sleepInTurn sleeps until units come back, and shows the call's ticket meanwhile, if it has a turn.
+func (l *Ledger) sleepInTurn(ctx context.Context, w *waiter, t *turn, of accountKey, d time.Duration) error {
 	for end := l.clock.Now().Add(d); d > 0; d = end.Sub(l.clock.Now()) {
-		if c.turn != nil {
-			c.turn.shows(ctx, l, of, d)
-			d = min(end.Sub(l.clock.Now()), c.turn.ask.Life()/4)
+		if t != nil {
+			t.shows(ctx, l, of, d)
+			d = min(end.Sub(l.clock.Now()), t.ask.Life()/4)
 		}
 		if woken, err := l.sleepUnlessFreed(ctx, w, d); err != nil || woken {
 			return err

@@ -152,7 +152,7 @@ func (c *call) report(resp *http.Response, came time.Time, o quota.Observation) 
 // fewLeft is which part of a limit is so little that it may explain a refusal: a 32nd.
 const fewLeft = 32
 
-// hasRoom notes whether a limit is far from used up. If only a few units are left, the call may have cost more.
+// hasRoom notes whether a window is far from used up. If only a few units are left, the call may have cost more.
 func (c *call) hasRoom(o *quota.Observation) {
 	limit, left := o.Limit, int64(0)
 	if p := c.upstream.Pools[o.Pool.Name]; limit == 0 && p != nil {
@@ -166,11 +166,26 @@ func (c *call) hasRoom(o *quota.Observation) {
 	case o.Used != nil:
 		left = limit - *o.Used
 	}
+	c.room.Lock()
+	defer c.room.Unlock()
 	if c.roomy == nil {
-		c.roomy = make(map[string]bool)
+		c.roomy = make(map[string]int)
 	}
-	before, known := c.roomy[o.Pool.Name]
-	c.roomy[o.Pool.Name] = left >= max(2*c.charges()[o.Pool.Name], limit/fewLeft, 2) && (before || !known)
+	if left >= max(2*c.charges()[o.Pool.Name], limit/fewLeft, 2) {
+		c.roomy[o.Pool.Name]++
+	} else {
+		c.roomy[o.Pool.Name] -= mostWindows
+	}
+}
+
+// mostWindows is more than a pool has.
+const mostWindows = 1000
+
+// hasRoomIn reports whether the answer tells that all windows of a pool are far from used up.
+func (c *call) hasRoomIn(p *book.Pool) bool {
+	c.room.Lock()
+	defer c.room.Unlock()
+	return p != nil && len(p.Windows) > 0 && c.roomy[p.Name] >= len(p.Windows)
 }
 
 // streams reports whether an answer comes in pieces over a long time. Its feedback is too old

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -45,9 +46,10 @@ type call struct {
 	began    time.Time          // when it was sent
 	spilled  string             // to which upstream it went, in place of its own; or ""
 
-	roomy     map[string]bool // pools that have room for such calls by all that the answer reports
-	free      bool            // the answer costs nothing
-	freePools []string        // the pools in which it costs nothing
+	room      sync.Mutex     // guards roomy: the body of an answer may be read while it is found to refuse the call
+	roomy     map[string]int // windows of pools that the answer tells to be far from used up; negative: one is not
+	free      bool           // the answer costs nothing
+	freePools []string       // the pools in which it costs nothing
 }
 
 // charges returns the cost of the call by pool, as it was reserved, with its bill.

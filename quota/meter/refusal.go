@@ -28,6 +28,8 @@ const (
 	blockTimeout = 5 * time.Second
 	// longestBlock is the longest block that a header may ask for. A longer one was misread.
 	longestBlock = 366 * 24 * time.Hour
+	// longestBurst is how long a block may be that ends a burst.
+	longestBurst = 15 * time.Minute
 	// sooner is which part of its longest window a pool is shut if it has units left, and the answer does not say
 	// until when: a twentieth.
 	sooner = 20
@@ -42,6 +44,7 @@ type refusal struct {
 	wait   time.Duration
 	pool   string // that the answer named
 	limit  int64  // that the answer named, or 0
+	again  bool   // the answer has a Retry-After
 }
 
 // readRefusal checks an answer by the rules of the upstream, and shuts pools if it is a
@@ -140,31 +143,47 @@ func (c *call) block(pool quota.Pool, no *refusal) error {
 		_, err := c.granted.Refused(ctx, pool, named)
 		return err
 	}
-	if c.roomy[pool.Name] && no.untilReported(c) { // another limit than that one has refused the call
-		no.until, no.wait = time.Time{}, max(longestWindow(of)/sooner, time.Second)
+	wait, until, reason := no.wait, no.until, no.reason
+	if c.hasRoomIn(of) { // another limit than those that are told has refused the call
+		named := wait
+		if !until.IsZero() {
+			named = until.Sub(quota.SystemClock{}.Now())
+		}
+		longest := longestWindow(of)
+		if no.untilReported(c) {
+			until, wait = time.Time{}, max(min(named, longest/sooner, longestBurst), time.Second)
+			named = wait
+		}
+		if 0 < named && named <= min(longest/4, longestBurst) {
+			reason = quota.Unexplained(reason)
+		}
 	}
 	switch {
-	case no.wait > 0:
-		return ledger.BlockFor(ctx, pool, no.wait, no.reason)
-	case !no.until.IsZero():
+	case wait > 0:
+		return ledger.BlockFor(ctx, pool, wait, reason)
+	case !until.IsZero():
 		// a time in the past, by another clock, also means as soon as possible
-		if err := ledger.BlockFor(ctx, pool, time.Second, no.reason); err != nil {
+		if err := ledger.BlockFor(ctx, pool, time.Second, reason); err != nil {
 			return err
 		}
-		err := ledger.Block(ctx, pool, no.until, no.reason)
+		err := ledger.Block(ctx, pool, until, reason)
 		if no.rule.For > 0 && errors.Is(err, quota.ErrBadInput) { // a date too far off to be meant
-			return ledger.BlockFor(ctx, pool, no.rule.For, no.reason)
+			return ledger.BlockFor(ctx, pool, no.rule.For, reason)
 		}
 		return err
 	}
 	return ledger.BlockUntilReset(ctx, pool, no.reason)
 }
 
-// untilReported reports whether a pool is shut until the reset that answers report.
+// untilReported reports whether a pool is shut until the reset that answers report, and not as a Retry-After says.
 func (no *refusal) untilReported(c *call) bool {
-	return no.rule.At != nil && slices.ContainsFunc(c.reports, func(r *report) bool {
+	if no.rule.At == nil || no.again {
+		return false
+	}
+	at := no.rule.At.Source
+	return !strings.EqualFold(at.Header, "Retry-After") && slices.ContainsFunc(c.reports, func(r *report) bool {
 		reset := r.of.Reset
-		return reset != nil && reset.Source.Header == no.rule.At.Source.Header && reset.Source.Body == no.rule.At.Source.Body
+		return reset != nil && strings.EqualFold(reset.Source.Header, at.Header) && reset.Source.Body == at.Body
 	})
 }
 
@@ -270,6 +289,7 @@ func read(s *book.Source, resp *http.Response, b *body) *content.Reading {
 // invalid.
 func (no *refusal) when(resp *http.Response, b *body) bool {
 	h := resp.Header
+	no.again = h.Get("Retry-After") != ""
 	switch rule := no.rule; {
 	case rule.At != nil:
 		text, ok := textOf(&rule.At.Source, resp, b)

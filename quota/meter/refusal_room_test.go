@@ -3,6 +3,7 @@ package meter_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 )
@@ -27,6 +28,8 @@ func TestARefusalByAnotherLimitThanTheOneThatIsTold(t *testing.T) {
 		{"some are not used", hour, used, map[string]string{"X-Limit": "1000", "X-Used": "600"}, 3 * time.Minute},
 		{"all are used", hour, used, map[string]string{"X-Limit": "1000", "X-Used": "1000"}, 40 * time.Minute},
 		{"nobody tells what is left", hour, left, nil, 40 * time.Minute},
+		{"the reset is soon", hour, left, map[string]string{"X-Left": "400", "X-Reset": fmt.Sprint(noon.Add(time.Minute).Unix())}, time.Minute},
+		{"Retry-After beside the reset", hour, left, map[string]string{"X-Left": "400", "Retry-After": "77"}, 40 * time.Minute},
 		{"the answer says when", wait, left, map[string]string{"X-Left": "400", "X-Again": "1800"}, 30 * time.Minute},
 		{"Retry-After says when", "- {status: 429, for: 10s}", left, map[string]string{"X-Left": "400", "Retry-After": "1800"}, 30 * time.Minute},
 	} {
@@ -53,6 +56,9 @@ upstreams:
 			r.meter(nil)
 			if _, _, err := r.do(t.Context(), "GET", items, ""); err != nil {
 				t.Fatal(err)
+			}
+			if reason := r.usage("api/units").Reason; strings.HasSuffix(reason, "though units are left") != (c.want < 15*time.Minute) {
+				t.Errorf("the reason is %q", reason)
 			}
 			if got := r.usage("api/units").Blocked.Sub(noon); got != c.want {
 				t.Errorf("shut for %s, want %s", got, c.want)
