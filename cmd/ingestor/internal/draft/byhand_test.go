@@ -102,8 +102,16 @@ func TestWhatDraftsOfDocumentsMiss(t *testing.T) {
 		return cmp.Or(strings.Join(all, ", "), otherwise)
 	}
 	for _, api := range []struct{ title, name, draft string }{
-		{"GitHub", "github", "github"}, {"Stripe", "stripe", "stripe"}, {"Figma", "figma", "figma"}, {"Okta", "okta", "okta"}, {"Datadog", "datadog", "datadoghq"},
-		{"Asana", "asana", "asana"}, {"DocuSign", "docusign", "docusign"}, {"DigitalOcean", "digitalocean", "digitalocean"}, {"Ory", "ory", "oryapis"}, {"Cortex XSOAR", "xsoar", "example"},
+		{"GitHub", "github", "github"},
+		{"Stripe", "stripe", "stripe"},
+		{"Figma", "figma", "figma"},
+		{"Okta", "okta", "okta"},
+		{"Datadog", "datadog", "datadoghq"},
+		{"Asana", "asana", "asana"},
+		{"DocuSign", "docusign", "docusign"},
+		{"DigitalOcean", "digitalocean", "digitalocean"},
+		{"Ory", "ory", "oryapis"},
+		{"Cortex XSOAR", "xsoar", "example"},
 	} {
 		file := "testdata/byhand/" + api.name + ".yaml"
 		if _, err := os.Stat(file); err != nil {
