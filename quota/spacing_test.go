@@ -147,8 +147,9 @@ func TestCallsAreSpacedUnderALimitThatNobodyTells(t *testing.T) {
 					all = append(all, u.process())
 				}
 				u.saturate(u.t.Context(), 10*time.Minute, all...)
-				// Each process has at most eight calls under way when it first meets the limit.
-				if most := 8 * processes; u.passed < 520 || u.refused > most {
+				// Each process has at most eight calls under way when it first meets the limit. Several measure their shares
+				// by few calls, so they may meet it once more. Without spacing, 60 and 131 were refused.
+				if most := 8 * (2*processes - 1); u.passed < 520 || u.refused > most {
 					t.Errorf("%d passed, want 520 of 600; %d were refused, want at most %d", u.passed, u.refused, most)
 				}
 			})
