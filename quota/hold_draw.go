@@ -25,7 +25,7 @@ type drawn struct {
 // is not held or is blocked, too little is left, it has ended or was closed, the id drew
 // other units before, or the call is invalid. The caller then reserves, which returns
 // the reason. An error is returned only for an outage, which reserving would meet again, and for
-// a call that another one goes before, or that a learned rate holds back.
+// a call that another one goes before, or that is spaced, or that a learned rate holds back.
 func (l *Ledger) drawn(ctx context.Context, h *Hold, c *Call) (*Reservation, error) {
 	if h == nil || h.ledger != l || ctx.Err() != nil || c.ID != "" && !validID(c.ID) {
 		return nil, nil

@@ -14,8 +14,8 @@ import (
 //	priced    the price, by the limits of its key that are set at run time
 //	reserve   limits in place of the price book's; what an outage or mode observe makes of a failure;
 //	          what a grant begins
-//	ask       the journal, remembered refusals, reports of answers, blocks, turns, learned limits, the store; then each
-//	          learns from its answer, and the observer is told
+//	ask       the journal, remembered refusals, reports of answers, blocks, spacing, turns, learned limits, the store;
+//	          then each learns from its answer, and the observer is told
 
 // Reserve takes the units of a call before it is sent. It returns a [Reservation] if they
 // are granted; without a further call they count as spent. Otherwise it returns an error
@@ -195,8 +195,8 @@ func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, price 
 	return nil
 }
 
-// passes asks all who may hold a call back: a block that has just ended, others that wait, and a rate that is
-// learned. It returns the verdict of the first that does. Anew says that a rate has let the call through.
+// passes asks all who may hold a call back: a block that has just ended, the spacing of calls, others that wait, and a
+// rate that is learned. A spaced call takes its place after its turn has come. It returns the verdict of the first that does. Anew says that a rate has let the call through.
 func (l *Ledger) passes(ctx context.Context, c *Call, id string, price *price, t *turn) (before *Verdict, anew bool, err error) {
 	if before = l.shut.enter(c, price.charges, id, l.now()); before != nil {
 		return before, false, nil
