@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
 	"github.com/headroom-quota/headroom/ingest/fleet"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/memstore"
@@ -59,6 +61,53 @@ func TestARefusalSnoozes(t *testing.T) {
 	r.eventually("the run that resumed the work ends", func() bool {
 		return r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE deferred AND report->>'state' = 'done'") == 1
 	})
+}
+
+// slowCursors is a catalog in which something happens after the cursors of a job were read.
+type slowCursors struct {
+	*pgcatalog.Catalog
+	then func()
+}
+
+func (c *slowCursors) Cursors(ctx context.Context, job string) ([]catalog.Cursor, error) {
+	all, err := c.Catalog.Cursors(ctx, job)
+	c.then()
+	return all, err
+}
+
+// TestDeferredWorkThatWasDone lets a process read which work of a job was deferred, and stand still before it inserts a run of
+// that, while the run of the next time does the work. No page is paid for again.
+func TestDeferredWorkThatWasDone(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 100, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "0 0 1 1 *", Regions: []string{"US", "DE"}, Pages: 1}})
+	c := r.catalog()
+	r.must(r.ledger.BlockFor(t.Context(), units, time.Hour, "a test"))
+	works := func(what, state string) {
+		t.Helper()
+		f := r.fleet(c, fleet.Options{Timing: fleet.Timing{Mend: time.Hour}})
+		f.Tick(t.Context(), r.job("charts"), time.Now())
+		stop := r.background(f.Run)
+		defer stop()
+		r.eventually(what, func() bool {
+			return r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE ended_at IS NOT NULL AND report->>'state' = $1", state) == 1
+		})
+	}
+	works("the work is deferred", "deferred")
+	r.must(r.ledger.Admin().Unblock(t.Context(), units))
+
+	clock, err := fleet.NewClock(t.Context(), c)
+	r.must(err)
+	meanwhile := sync.OnceFunc(func() { works("the work is done", "done") })
+	late, err := fleet.New(c, clock, r.runner(&slowCursors{c, meanwhile}, clock, nil), r.config.List(), &fleet.Options{Log: r.log()})
+	r.must(err)
+	r.must(late.Resume(t.Context(), r.job("charts")))
+	r.background(late.Run)
+	r.eventually("the run that has nothing to resume ends", func() bool {
+		return r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE deferred AND ended_at IS NOT NULL") == 1
+	})
+	if n := r.sim.Counts().Total().Calls; n != 2 {
+		t.Errorf("%d calls for 2 pages", n)
+	}
 }
 
 // TestRetry lets deferred work go on at once, and a pause stops it.

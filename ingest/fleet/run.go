@@ -109,20 +109,23 @@ func (s *slice) open(ctx context.Context, tx pgx.Tx) (*unit, error) {
 			}
 			fresh = r.state == nil
 		}
-		if due := r.scheduled; due != nil {
+		done, others := false, u.tally.Turns == 0 // other runs may have done it
+		switch due := r.scheduled; {
+		case due != nil && others && !s.cursor.CompletedAt.Before(*due): // since it was due
+			done, err = true, exec(ctx, tx, "units_skip", account, job, work, s.cursor.CompletedAt, r.id)
+		case due != nil && fresh:
 			late := s.f.clock.Now().Add(-s.job.MaxLateness - s.job.Jitter)
-			done := u.tally.Turns == 0 && !s.cursor.CompletedAt.Before(*due) // by another run since it was due
-			if done {
-				err = exec(ctx, tx, "units_skip", account, job, work, s.cursor.CompletedAt, r.id)
-			} else if done = fresh && due.Before(late); done {
+			if done = due.Before(late); done {
 				err = s.tooLate(ctx, tx, late, r.id)
 			}
-			if err != nil {
-				return nil, err
-			}
-			if done {
-				continue
-			}
+		case r.deferred && others && s.cursor.ResumeAt.IsZero(): // since it was listed
+			done, err = true, exec(ctx, tx, "unit_skip", r.id, work)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if done {
+			continue
 		}
 		if err := r.begin(ctx, tx, s.f, s.job, works); err != nil {
 			return nil, err
