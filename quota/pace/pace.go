@@ -53,6 +53,8 @@ type State struct {
 	Low   int64   `json:"low"`   // the last episodes before which hardly any call was accepted
 	Young int64   `json:"young"` // episodes since the rate was last unknown
 
+	Lower float64 `json:"lower,omitempty"` // what was measured at the last end, if that took a higher rate
+
 	Open   window.Instant `json:"open"`   // when the episode began that has not ended
 	Said0  int64          `json:"said0"`  // refusals in it
 	Failed int64          `json:"failed"` // probes that were refused in it
@@ -119,6 +121,9 @@ const (
 	// stepBack is how far the clock may seem to go back, because machines differ. One that goes back
 	// farther was set back, and takes all instants with it.
 	stepBack = 2 * time.Second
+	// most is how many times faster than measured calls are sent, until so many times N0 of them have
+	// passed that this is what was measured.
+	most, outgrown = 4., 8
 	// aged is after how long a pause the rate moves fast again.
 	aged = 24 * time.Hour
 	// idle is how long nobody asks until the time counts as idle, at high rates.
@@ -232,11 +237,11 @@ func (s *State) RateNow(b Bounds) float64 {
 		case u < 1:
 			rate = s.Rate - (s.Rate-s.Rate0)*cube(1-u)
 		default:
-			most := 4.
+			times := most
 			if s.Young < young { // it may have been measured while a window was full
-				most = 1000
+				times = 1000
 			}
-			rate = s.Rate * min(most, 1+s.steep()*cube(u-1))
+			rate = s.Rate * min(times, 1+s.steep()*cube(u-1))
 		}
 	}
 	return min(max(rate, b.From/slowest), max(b.To, b.From))
@@ -293,6 +298,9 @@ func (s *State) Accepted(b Bounds, sent, now window.Instant, units float64) {
 		s.roomy(f, units)
 	case !f.Free:
 		s.N += units
+		if rate := s.RateNow(b); s.N > outgrown*s.N0 && rate >= most*s.Rate && s.Rate > 0 { // no refusal will tell
+			s.Rate, s.N = rate, s.N0
+		}
 	}
 	s.Most = max(s.Most, f.With)
 	s.Total += units
@@ -325,50 +333,6 @@ func (s *State) Refused(b Bounds, sent, now window.Instant, named time.Duration)
 		s.Open, s.Said0, s.Failed, s.Probe, s.Named, s.No = now, 1, 0, 0, 0, 0
 		s.After = later(now, s.leastPause())
 		s.name(b, now, named)
-	}
-}
-
-// places reports whether a refusal is due to a limit of the calls in flight, and lowers their number
-// if so. Such a limit refuses a call only if more are in flight with it than with any accepted one.
-// Other limits refuse calls regardless of that.
-func (s *State) places(f Sent, now window.Instant) bool {
-	switch {
-	case s.Places == 0 && (f.With < max(s.Most, 2) || f.With >= maxFlight || s.Turns == 0 || s.N < few):
-		s.Fits = 0
-		return false
-	case s.Places == 0 && f.With == s.Most: // it may have arrived after another one had ended
-		return false
-	case s.Places == 0:
-		if s.Fits++; s.Fits < sure {
-			return false
-		}
-		s.Places, s.Fits = f.With, 0
-	case f.At < s.Set: // it was sent before the last change
-		return true
-	case s.Full < few:
-		s.Fits = 0
-	default:
-		s.Fits++
-	}
-	if s.Places--; s.Places == 0 || s.Fits == sure {
-		s.Places, s.Fits = 0, 0
-		return false
-	}
-	s.Full, s.Set = 0, now
-	return true
-}
-
-// roomy raises the number of calls in flight after enough were accepted with all places taken.
-func (s *State) roomy(f Sent, units float64) {
-	if f.With >= s.Places && f.At > s.Set {
-		s.Full += units
-	}
-	if s.Full >= 1/perRefusal {
-		s.Places++
-		s.Full, s.Set = 0, s.Latest
-		if s.Places >= maxFlight { // more are not known
-			s.Places, s.Fits = 0, 0
-		}
 	}
 }
 
@@ -434,13 +398,17 @@ func (s *State) end(b Bounds, now window.Instant) {
 	s.Avg += .25 * (float64(s.Said0) - s.Avg)
 	s.careful()
 	target, weight := meas, min(1, (accepted+20)/400)
+	lower := s.Lower
+	s.Lower = 0
 	switch late := s.N > 1.5*s.N0; {
+	case lower > 0 && s.N < s.N0/10: // the limit had not risen: a long window had room from slower times
+		target, weight = min(lower, s.Rate), 1
 	case s.short() && s.N < s.N0/2:
 		target, weight = max(min(meas, rate), rate*(1-s.Back)), .5
 	case s.short(): // it was hardly too fast
 		target, weight = max(meas, rate), 1
 	case late && rate > meas: // the limit has risen, and most was measured before that
-		target, weight = min(math.Sqrt(meas*rate), 2*meas), 1
+		target, weight, s.Lower = min(math.Sqrt(meas*rate), 2*meas), 1, meas
 	}
 	s.Rate += (target - s.Rate) * weight
 	s.drop(now)
@@ -449,6 +417,8 @@ func (s *State) end(b Bounds, now window.Instant) {
 	if s.Young < young {
 		s.N0 = max(10, s.N0*float64(s.Young*s.Young)/(young*young))
 	}
+	// A rate that a full window has made tiny would be believed for longer than anything is known.
+	s.N0 = max(10, min(s.N0, s.Rate*now.Sub(s.Began).Seconds()/2))
 	last := s.Began
 	if n := len(s.Ends); n > 0 {
 		last = s.Ends[n-1].At

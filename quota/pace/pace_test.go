@@ -408,3 +408,40 @@ func TestASlowLimitThatRises(t *testing.T) {
 	r.run(5 * time.Minute)
 	between(t, "the share of the higher rate", float64(r.accepted)/(5*60*1.5), .95, 1.02)
 }
+
+// A rate that was once far lower is no bound: without a refusal, nothing would tell that the limit
+// has risen.
+func TestALimitThatRisesManyTimes(t *testing.T) {
+	for seed := range uint64(3) {
+		limit := 60
+		r := newRig(seed, fixed(&limit))
+		r.run(2 * time.Hour)
+		limit = 1200
+		r.run(2 * time.Hour)
+		r.accepted = 0
+		r.run(20 * time.Minute)
+		between(t, "the share of twenty times the limit", float64(r.accepted)/(20*1200), .9, 1.01)
+	}
+}
+
+// While a window of an hour is full, a call passes now and then. That is no rate for the hours after it.
+func TestASpentWindowIsNoRate(t *testing.T) {
+	for seed := range uint64(3) {
+		var log []window.Instant
+		rng := rand.New(rand.NewPCG(seed, 2))
+		r := newRig(seed, func(at window.Instant) bool {
+			for len(log) > 0 && at.Sub(log[0]) >= time.Hour {
+				log = log[1:]
+			}
+			if len(log) >= 3600 && rng.IntN(12) > 0 { // one in twelve passes all the same
+				return false
+			}
+			log = append(log, at)
+			return true
+		})
+		r.run(6 * time.Hour)
+		r.accepted = 0
+		r.run(6 * time.Hour)
+		between(t, "the share of the limit", float64(r.accepted)/(6*3600), .8, 1.1)
+	}
+}
