@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"reflect"
 	"sync/atomic"
@@ -44,7 +43,7 @@ type facts struct {
 	slots   time.Duration // the longest ttl of the slots that a call takes; 0: it takes none
 	atEnd   bool          // the upstream counts a call when it ends
 	fixed   bool          // what is reserved is right if the call was sent once, whatever the answer
-	refused int           // the least status of an answer that may be a refusal
+	refused int           // the least status of an answer that may be a refusal, with 429
 	reports []*report     // how answers are read
 }
 
@@ -63,7 +62,7 @@ func (t *Transport) facts(costs *quota.Book, c *call) *facts {
 func (t *Transport) newPlans(costs *quota.Book) *plans {
 	p := &plans{costs, map[*book.Method]*facts{}, map[*book.Upstream]*facts{}}
 	for _, u := range costs.Upstreams {
-		of := facts{fixed: true, refused: math.MaxInt, reports: newReports(u)}
+		of := facts{fixed: true, refused: http.StatusTooManyRequests, reports: newReports(u)}
 		for i := range u.Refusals {
 			for _, status := range u.Refusals[i].Status {
 				of.refused = min(of.refused, status)

@@ -83,7 +83,8 @@ func TestLogSaysWhatCallersDoNotSee(t *testing.T) {
 			h.Set("Retry-After", noon.Add(time.Hour).UTC().Format(http.TimeFormat))
 			return 429
 		}, false, []string{`msg="refused by the upstream"`, "retry_at=2026-11-20T21:00:00"}},
-		"a bad key": {func(*rig, http.Header) int { return 401 }, false, []string{`msg="refused by the upstream"`, "401"}},
+		"a refusal that no rule is about": {func(*rig, http.Header) int { return 429 }, false, []string{"level=WARN", "blocks nothing", "status=429", "add {status: 429, for: 30s} to the refusals of api"}},
+		"a bad key":                       {func(*rig, http.Header) int { return 401 }, false, []string{`msg="refused by the upstream"`, "401"}},
 		"a redirect": {func(_ *rig, h http.Header) int {
 			h.Set("Location", "https://api.example.com/v1/items?key=x")
 			return 302
@@ -242,5 +243,24 @@ upstreams:
 	refused, is := errors.AsType[*quota.RefusedError](err)
 	if !is || refused.RetryAfter < 50*time.Minute || refused.RetryAfter > 61*time.Minute {
 		t.Errorf("the next call: %v", err)
+	}
+}
+
+// A price book that is not about the refusals of its upstream sends on and on. The log says so once for each method.
+func TestLogSaysOnceThatRefusalsBlockNothing(t *testing.T) {
+	r := newRig(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }, nil)
+	var err error
+	if r.ledger, err = quota.New(mustBook(t, strings.ReplaceAll(loggedBook, "429, until: retry-after", "509, for: 1m")), memstore.New(&memstore.Options{Clock: r.clock}), &quota.Options{Clock: r.clock}); err != nil {
+		t.Fatal(err)
+	}
+	r.meter(nil)
+	warnings := func() int { return strings.Count(r.log.String(), "level=WARN msg=\"refused by the upstream, which blocks nothing") }
+	for range 4 {
+		if status, _, err := r.do(t.Context(), "GET", "https://api.example.com/v1/items", ""); err != nil || status != http.StatusTooManyRequests {
+			t.Fatalf("%d, %v", status, err)
+		}
+	}
+	if n := warnings(); n != 1 {
+		t.Errorf("%d lines for 4 refusals:\n%s", n, r.log)
 	}
 }

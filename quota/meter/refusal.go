@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"maps"
@@ -62,6 +63,7 @@ func (c *call) readRefusal(resp *http.Response) ([]watcher, error) {
 	var b body
 	no := findRefusal(c.upstream, c.upstream.Refusals, resp, &b)
 	if no == nil {
+		c.blocksNothing(resp)
 		return nil, nil
 	}
 	if no.rule.Credential {
@@ -75,6 +77,22 @@ func (c *call) readRefusal(resp *http.Response) ([]watcher, error) {
 	no.reason = said(resp, &b, c.hidden())
 	c.shut(no)
 	return nil, nil
+}
+
+// blocksNothing says that calls go on although the upstream refuses them, once in a while.
+func (c *call) blocksNothing(resp *http.Response) {
+	if resp.StatusCode != http.StatusTooManyRequests {
+		return
+	}
+	line := refusedLine{pool: quota.Pool{Upstream: c.upstream.Name, Account: c.account}, method: c.name}
+	level, now := slog.LevelWarn, c.t.ledger.Now()
+	before, first := c.t.refusals.Begins(line, now, now.Add(15*time.Minute))
+	if !first {
+		level = slog.LevelDebug
+	}
+	c.log(level, "refused by the upstream, which blocks nothing: no refusal of the price book is about this answer",
+		slog.Int("status", resp.StatusCode), slog.Int64("refused_before", before),
+		slog.String("hint", fmt.Sprintf("add {status: %d, for: 30s} to the refusals of %s; a Retry-After of the answer takes precedence", resp.StatusCode, c.upstream.Name)))
 }
 
 // shut shuts the pools that a refusal is about, for every process.
