@@ -47,7 +47,7 @@ func mustBook(t testing.TB, text string) *book.Book {
 // faulty is a store that fails when it is told to.
 type faulty struct {
 	quota.Store
-	settles, slots atomic.Bool // fail
+	settles, slots, reserves atomic.Bool // fail
 }
 
 var errStore = errors.New("the disk is on fire")
@@ -57,6 +57,13 @@ func (s *faulty) Settle(ctx context.Context, t quota.Token, units quota.Units) (
 		return quota.Settlement{}, errStore
 	}
 	return s.Store.Settle(ctx, t, units)
+}
+
+func (s *faulty) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
+	if s.reserves.Load() {
+		return quota.Verdict{}, errStore
+	}
+	return s.Store.Reserve(ctx, r)
 }
 
 func (s *faulty) Slots(ctx context.Context, tokens []quota.Token, done bool) ([]bool, error) {
@@ -254,7 +261,9 @@ func TestLogSaysOnceThatRefusalsBlockNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.meter(nil)
-	warnings := func() int { return strings.Count(r.log.String(), "level=WARN msg=\"refused by the upstream, which blocks nothing") }
+	warnings := func() int {
+		return strings.Count(r.log.String(), "level=WARN msg=\"refused by the upstream, which blocks nothing")
+	}
 	for range 4 {
 		if status, _, err := r.do(t.Context(), "GET", "https://api.example.com/v1/items", ""); err != nil || status != http.StatusTooManyRequests {
 			t.Fatalf("%d, %v", status, err)
@@ -263,4 +272,31 @@ func TestLogSaysOnceThatRefusalsBlockNothing(t *testing.T) {
 	if n := warnings(); n != 1 {
 		t.Errorf("%d lines for 4 refusals:\n%s", n, r.log)
 	}
+}
+
+// While the ledger is out, each call fails with the reason. The log has it once a minute for each method.
+func TestLogSaysOnceThatTheLedgerIsOut(t *testing.T) {
+	r := newRig(t, nil, nil)
+	store := &faulty{Store: memstore.New(&memstore.Options{Clock: r.clock})}
+	var err error
+	if r.ledger, err = quota.New(mustBook(t, loggedBook), store, &quota.Options{Clock: r.clock}); err != nil {
+		t.Fatal(err)
+	}
+	r.meter(nil)
+	store.reserves.Store(true)
+	call := func(times, lines int, says string) {
+		t.Helper()
+		r.log.Reset()
+		for range times {
+			if _, _, err := r.do(t.Context(), "GET", "https://api.example.com/v1/items", ""); !errors.Is(err, quota.ErrOutage) {
+				t.Fatal(err)
+			}
+		}
+		if got := strings.Count(r.log.String(), `level=WARN msg="call not sent"`); got != lines || !strings.Contains(r.log.String(), says) {
+			t.Errorf("%d lines for %d calls, want %d with %s:\n%s", got, times, lines, says, r.log)
+		}
+	}
+	call(5, 1, "the disk is on fire")
+	r.clock.Advance(time.Minute)
+	call(5, 1, "unsent_before=4")
 }

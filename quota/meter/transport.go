@@ -345,7 +345,8 @@ func lineOf(c *call, r *quota.RefusedError) refusedLine {
 }
 
 // logUnsent logs a line for a call that was not sent. A refusal ends by itself, so its level
-// is info, and those that repeat in a stretch are debugging. Everything else is a warning.
+// is info. Everything else is a warning. Refusals that repeat in a stretch are debugging, and so
+// are calls in an outage of the ledger that repeat within a minute.
 func (t *Transport) logUnsent(ctx context.Context, c *call, err error) {
 	var attrs []slog.Attr
 	if c != nil {
@@ -371,6 +372,16 @@ func (t *Transport) logUnsent(ctx context.Context, c *call, err error) {
 			attrs = append(attrs, slog.String("reason", refused.Reason))
 		}
 	} else {
+		if outage, ok := errors.AsType[*quota.OutageError](err); ok {
+			line, now := lineOf(c, &quota.RefusedError{}), t.ledger.Now()
+			line.window = outage.Op
+			before, first := t.refusals.Begins(line, now, now)
+			if !first {
+				level = slog.LevelDebug
+			} else if before > 0 {
+				attrs = append(attrs, slog.Int64("unsent_before", before))
+			}
+		}
 		attrs = append(attrs, slog.String("error", err.Error()))
 	}
 	t.set.Logger.LogAttrs(ctx, level, says, attrs...)
