@@ -298,15 +298,35 @@ func (s *State) Accepted(b Bounds, sent, now window.Instant, units float64) {
 		s.roomy(f, units)
 	case !f.Free:
 		s.N += units
-		if rate := s.RateNow(b); s.N > outgrown*s.N0 && rate >= most*s.Rate && s.Rate > 0 { // no refusal will tell
-			s.Rate, s.N = rate, s.N0
-		}
+		s.outgrow(b, now)
 	}
 	s.Most = max(s.Most, f.With)
 	s.Total += units
 	if s.Open != 0 && sent == s.Probe {
 		s.end(b, now)
 	}
+}
+
+// outgrow takes a higher rate for the measured one, because no refusal would tell that this is far
+// too low. It is at most twice what has passed: a demand that is a little slower than the rate says
+// no more.
+func (s *State) outgrow(b Bounds, now window.Instant) {
+	rate := s.RateNow(b)
+	if s.Open != 0 || s.Rate <= 0 || s.N <= outgrown*s.N0 || rate < most*s.Rate {
+		return
+	}
+	last := End{At: s.Began}
+	if n := len(s.Ends); n > 0 {
+		last = s.Ends[n-1]
+	}
+	if rate = min(rate, 2*s.since(last, now)); rate > s.Rate {
+		s.Rate, s.N = rate, s.N0
+	}
+}
+
+// since returns the units in a second that were accepted after an end, without the pauses of the demand.
+func (s *State) since(e End, now window.Instant) float64 {
+	return (s.Total - e.Total) / max(now.Sub(e.At).Seconds()-(s.Idle-e.Idle), .001)
 }
 
 // Refused says that the upstream has refused a call, and which wait it has named, if any.
@@ -418,7 +438,11 @@ func (s *State) end(b Bounds, now window.Instant) {
 		s.N0 = max(10, s.N0*float64(s.Young*s.Young)/(young*young))
 	}
 	// A rate that a full window has made tiny would be believed for longer than anything is known.
-	s.N0 = max(10, min(s.N0, s.Rate*now.Sub(s.Began).Seconds()/2))
+	first := s.Began
+	if len(s.Ends) == maxEnds {
+		first = s.Ends[0].At
+	}
+	s.N0 = max(10, min(s.N0, s.Rate*now.Sub(first).Seconds()/2))
 	last := s.Began
 	if n := len(s.Ends); n > 0 {
 		last = s.Ends[n-1].At
@@ -490,8 +514,7 @@ func (s *State) drop(now window.Instant) {
 		return
 	}
 	if n >= 0 {
-		local := (s.Total - s.Ends[n].Total) / max(now.Sub(s.Ends[n].At).Seconds()-(s.Idle-s.Ends[n].Idle), .001)
-		s.Rate = min(s.Rate, max(2*local, s.Rate/4))
+		s.Rate = min(s.Rate, max(2*s.since(s.Ends[n], now), s.Rate/4))
 	}
 	s.Gap, s.Back, s.Young, s.Avg = 3, max(s.Back, .1), 1, min(s.Avg, 4)
 }
