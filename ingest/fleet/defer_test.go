@@ -101,12 +101,72 @@ func TestDeferredWorkThatWasDone(t *testing.T) {
 	late, err := fleet.New(c, clock, r.runner(&slowCursors{c, meanwhile}, clock, nil), r.config.List(), &fleet.Options{Log: r.log()})
 	r.must(err)
 	r.must(late.Resume(t.Context(), r.job("charts")))
-	r.background(late.Run)
-	r.eventually("the run that has nothing to resume ends", func() bool {
-		return r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE deferred AND ended_at IS NOT NULL") == 1
-	})
+	if n := r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE deferred"); n != 0 {
+		t.Errorf("%d runs resume work that is done", n)
+	}
 	if n := r.sim.Counts().Total().Calls; n != 2 {
 		t.Errorf("%d calls for 2 pages", n)
+	}
+}
+
+// TestAPassOfTwoRuns lets a run of deferred work save the first page of a pass. Then the run of the next time, which is older but
+// gets its work late, ends the pass. The first run must not begin another one.
+func TestAPassOfTwoRuns(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 100, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "0 0 1 1 *", Regions: []string{"US"}, Pages: 2, MaxLateness: 9000 * time.Hour}})
+	c := r.catalog()
+	r.must(r.ledger.BlockFor(t.Context(), units, time.Hour, "a test"))
+	first := r.fleet(c, fleet.Options{Timing: fleet.Timing{Mend: time.Hour}})
+	first.Tick(t.Context(), r.job("charts"), time.Now().Add(-time.Minute))
+	stop := r.background(first.Run)
+	r.eventually("the work is deferred", func() bool {
+		return r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE ended_at IS NOT NULL AND report->>'state' = 'deferred'") == 1
+	})
+	stop()
+	r.must(r.ledger.Admin().Unblock(t.Context(), units))
+
+	// A process that is gone has inserted the run of the next time, and not yet added its work.
+	_, err := c.Pool().Exec(t.Context(), `INSERT INTO headroom_fleet.runs (account, job, scheduled_at, deferred, created_by, works, adding_by, adding_at)
+		VALUES ('default', 'charts', clock_timestamp(), false, 'gone', 1, 'gone', clock_timestamp())`)
+	r.must(err)
+	f := r.fleet(c, fleet.Options{Workers: 1, Timing: fleet.Timing{Mend: time.Hour, Slice: time.Second}})
+	adopter := r.fleet(c, fleet.Options{Workers: 1, Timing: fleet.Timing{Mend: 100 * time.Millisecond}})
+	r.must(f.Resume(t.Context(), r.job("charts")))
+	r.slow = sync.OnceFunc(func() { // during the call for the first page
+		r.background(adopter.Run)
+		r.eventually("the run of the next time has its work", func() bool {
+			return r.number(c, `SELECT count(*) FROM headroom_fleet.units u JOIN headroom_fleet.runs r ON r.id = u.run
+				WHERE r.scheduled_at IS NOT NULL AND u.ended_at IS NULL`) == 1
+		})
+		time.Sleep(1200 * time.Millisecond) // longer than a slice
+	})
+	r.background(f.Run)
+	r.eventually("all runs end", func() bool {
+		return r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE ended_at IS NULL") == 0
+	})
+	if n := r.sim.Counts().Total().Calls; n != 2 {
+		t.Errorf("%d calls for a pass of 2 pages", n)
+	}
+}
+
+// TestAClockThatWasAhead completes work two days in the future, as a database does whose clock is ahead and is set right
+// since. The next tick does the work all the same.
+func TestAClockThatWasAhead(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 100, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "0 0 1 1 *", Regions: []string{"US"}, Pages: 1, MaxLateness: 9000 * time.Hour}})
+	c := r.catalog()
+	f := r.fleet(c, fleet.Options{Timing: fleet.Timing{Mend: time.Hour}})
+	r.background(f.Run)
+	for n, at := range []time.Time{time.Now().Add(-time.Minute), time.Now()} {
+		f.Tick(t.Context(), r.job("charts"), at)
+		r.eventually("the run ends", func() bool {
+			return r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE ended_at IS NOT NULL") == n+1
+		})
+		_, err := c.Pool().Exec(t.Context(), "UPDATE headroom_catalog.cursors SET completed_at = completed_at + 2 * 86400 * 1000000::bigint")
+		r.must(err)
+	}
+	if n := r.sim.Counts().Total().Calls; n != 2 {
+		t.Errorf("%d calls for 2 ticks", n)
 	}
 }
 

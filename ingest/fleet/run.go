@@ -109,23 +109,20 @@ func (s *slice) open(ctx context.Context, tx pgx.Tx) (*unit, error) {
 			}
 			fresh = r.state == nil
 		}
-		done, others := false, u.tally.Turns == 0 // other runs may have done it
-		switch due := r.scheduled; {
-		case due != nil && others && !s.cursor.CompletedAt.Before(*due): // since it was due
-			done, err = true, exec(ctx, tx, "units_skip", account, job, work, s.cursor.CompletedAt, r.id)
-		case due != nil && fresh:
+		if due := r.scheduled; due != nil {
 			late := s.f.clock.Now().Add(-s.job.MaxLateness - s.job.Jitter)
-			if done = due.Before(late); done {
+			done := u.tally.Turns == 0 && s.completedSince(*due) // by another run
+			if done {
+				err = exec(ctx, tx, "units_skip", account, job, work, s.cursor.CompletedAt, r.id)
+			} else if done = fresh && due.Before(late); done {
 				err = s.tooLate(ctx, tx, late, r.id)
 			}
-		case r.deferred && others && s.cursor.ResumeAt.IsZero(): // since it was listed
-			done, err = true, exec(ctx, tx, "unit_skip", r.id, work)
-		}
-		if err != nil {
-			return nil, err
-		}
-		if done {
-			continue
+			if err != nil {
+				return nil, err
+			}
+			if done {
+				continue
+			}
 		}
 		if err := r.begin(ctx, tx, s.f, s.job, works); err != nil {
 			return nil, err
@@ -134,6 +131,13 @@ func (s *slice) open(ctx context.Context, tx pgx.Tx) (*unit, error) {
 		u.saved = u.tally.Units
 		return u, nil
 	}
+}
+
+// completedSince reports whether the work was completed since a time. If that is more than an hour
+// in the future, the clock was wrong that wrote it.
+func (s *slice) completedSince(t time.Time) bool {
+	at := s.cursor.CompletedAt
+	return !at.Before(t) && at.Before(s.f.clock.Now().Add(time.Hour))
 }
 
 // tooLate ends the runs that were due before a time, from the first on.

@@ -138,7 +138,13 @@ func (f *Fleet) addRest(ctx context.Context, j *ingest.Job, run int64, has int, 
 				if mine, err = f.adds(ctx, tx, run, len(part) < len(works)); err != nil || !mine {
 					return err
 				}
-				return f.addWork(ctx, tx, j, run, has, part, why, start)
+				todo := part
+				if why.Deferred {
+					if todo, err = f.deferred(ctx, tx, j, part); err != nil {
+						return err
+					}
+				}
+				return f.addWork(ctx, tx, j, run, has, todo, why, start)
 			})
 		})
 		if err != nil {
@@ -200,8 +206,24 @@ func (f *Fleet) unheld(ctx context.Context, tx pgx.Tx, j *ingest.Job, works []*i
 		return nil, err
 	}
 	names, err := collect(ctx, tx, pgx.RowTo[string], sql("units_open"), account(j), j.Name)
+	if err != nil {
+		return nil, err
+	}
 	open := set(names)
-	return slices.DeleteFunc(slices.Clone(works), func(w *ingest.Work) bool { return open[w.Name] }), err
+	return f.deferred(ctx, tx, j, slices.DeleteFunc(slices.Clone(works), func(w *ingest.Work) bool { return open[w.Name] }))
+}
+
+// deferred returns the work that is still deferred: another run may have done it since it was listed.
+func (f *Fleet) deferred(ctx context.Context, tx pgx.Tx, j *ingest.Job, works []*ingest.Work) ([]*ingest.Work, error) {
+	cursors, err := f.catalog.In(tx).Cursors(ctx, j.Name)
+	if err != nil {
+		return nil, err
+	}
+	still := map[string]bool{}
+	for _, c := range cursors {
+		still[c.Work] = !c.ResumeAt.IsZero()
+	}
+	return slices.DeleteFunc(slices.Clone(works), func(w *ingest.Work) bool { return !still[w.Name] }), nil
 }
 
 // addWork adds units of work to a run that has some already, and queues them.

@@ -223,6 +223,9 @@ func (s *slice) step(ctx context.Context) error {
 		})
 	}
 	w.Tally, w.Place = u.tally, u.place
+	if w.Turns > 0 && s.completedSince(u.state.Began) {
+		w.Complete = true // another run has ended the pass that this one was in
+	}
 	if s.job.Stagger > 0 && u.scheduled != nil {
 		w.Start = u.state.Began.Add(time.Duration(u.place) * s.job.Stagger)
 	}
