@@ -108,7 +108,7 @@ func (c *call) shut(no *refusal) {
 		return // it has no price, and charges no pool, or the rule names no pool of its keys
 	}
 	for _, pool := range pools {
-		err := c.block(pool, no)
+		spaced, err := c.block(pool, no)
 		attrs := []slog.Attr{slog.String("pool", pool.String()), slog.String("rule", no.found), slog.String("reason", no.reason)}
 		switch {
 		case no.wait > 0:
@@ -118,6 +118,9 @@ func (c *call) shut(no *refusal) {
 		}
 		if no.limit > 0 {
 			attrs = append(attrs, slog.Int64("upstream_limit", no.limit))
+		}
+		if spaced {
+			attrs = append(attrs, slog.String("hint", "units are left, so another limit refused it: calls of the pool are spaced after this; if you know the limit, make it a pool of its own"))
 		}
 		if err != nil { // the answer is what the caller gets
 			attrs = append(attrs, slog.String("error", err.Error()))
@@ -145,8 +148,9 @@ func (no *refusal) pools(c *call) []string {
 }
 
 // block shuts a pool for every process, or lowers the rate of one whose limit is learned. Other
-// callers need the block even if this one gives up.
-func (c *call) block(pool quota.Pool, no *refusal) error {
+// callers need the block even if this one gives up. Spaced is whether no limit explains the refusal
+// that answers tell.
+func (c *call) block(pool quota.Pool, no *refusal) (spaced bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.context()), blockTimeout)
 	defer cancel()
 	ledger := c.t.ledger
@@ -159,7 +163,7 @@ func (c *call) block(pool quota.Pool, no *refusal) error {
 			named = no.until.Sub(quota.SystemClock{}.Now())
 		}
 		_, err := c.granted.Refused(ctx, pool, named)
-		return err
+		return false, err
 	}
 	wait, until, reason := no.wait, no.until, no.reason
 	if c.hasRoomIn(of) { // another limit than those that are told has refused the call
@@ -173,24 +177,24 @@ func (c *call) block(pool quota.Pool, no *refusal) error {
 			named = wait
 		}
 		if 0 < named && named <= min(longest/4, longestBurst) {
-			reason = quota.Unexplained(reason)
+			reason, spaced = quota.Unexplained(reason), true
 		}
 	}
 	switch {
 	case wait > 0:
-		return ledger.BlockFor(ctx, pool, wait, reason)
+		return spaced, ledger.BlockFor(ctx, pool, wait, reason)
 	case !until.IsZero():
 		// a time in the past, by another clock, also means as soon as possible
 		if err := ledger.BlockFor(ctx, pool, time.Second, reason); err != nil {
-			return err
+			return spaced, err
 		}
 		err := ledger.Block(ctx, pool, until, reason)
 		if no.rule.For > 0 && errors.Is(err, quota.ErrBadInput) { // a date too far off to be meant
-			return ledger.BlockFor(ctx, pool, no.rule.For, reason)
+			err = ledger.BlockFor(ctx, pool, no.rule.For, reason)
 		}
-		return err
+		return spaced, err
 	}
-	return ledger.BlockUntilReset(ctx, pool, no.reason)
+	return spaced, ledger.BlockUntilReset(ctx, pool, no.reason)
 }
 
 // untilReported reports whether a pool is shut until the reset that answers report, and not as a Retry-After says.

@@ -57,8 +57,13 @@ upstreams:
 			if _, _, err := r.do(t.Context(), "GET", items, ""); err != nil {
 				t.Fatal(err)
 			}
-			if reason := r.usage("api/units").Reason; strings.HasSuffix(reason, "though units are left") != (c.want < 15*time.Minute) {
+			reason := r.usage("api/units").Reason
+			spaced := strings.HasSuffix(reason, "though units are left")
+			if spaced != (c.want < 15*time.Minute) {
 				t.Errorf("the reason is %q", reason)
+			}
+			if strings.Contains(r.log.String(), "calls of the pool are spaced after this") != spaced {
+				t.Errorf("spaced: %v, and the log says\n%s", spaced, r.log)
 			}
 			if got := r.usage("api/units").Blocked.Sub(noon); got != c.want {
 				t.Errorf("shut for %s, want %s", got, c.want)
