@@ -75,29 +75,36 @@ func (c *slowCursors) Cursors(ctx context.Context, job string) ([]catalog.Cursor
 	return all, err
 }
 
+// ends lets a process do a run for a time until it ends in a state.
+func (r *rig) ends(c *pgcatalog.Catalog, at time.Time, state string) {
+	r.t.Helper()
+	f := r.fleet(c, fleet.Options{Timing: fleet.Timing{Mend: time.Hour}})
+	f.Tick(r.t.Context(), r.job("charts"), at)
+	stop := r.background(f.Run)
+	defer stop()
+	r.eventually("the run is "+state, func() bool {
+		return r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE ended_at IS NOT NULL AND report->>'state' = $1", state) == 1
+	})
+}
+
+// deferred lets a run defer its work, which could go on now.
+func (r *rig) deferred(c *pgcatalog.Catalog, at time.Time) {
+	r.t.Helper()
+	r.must(r.ledger.BlockFor(r.t.Context(), units, time.Hour, "a test"))
+	r.ends(c, at, "deferred")
+	r.must(r.ledger.Admin().Unblock(r.t.Context(), units))
+}
+
 // TestDeferredWorkThatWasDone lets a process read which work of a job was deferred, and stand still before it inserts a run of
 // that, while the run of the next time does the work. No page is paid for again.
 func TestDeferredWorkThatWasDone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 100, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "0 0 1 1 *", Regions: []string{"US", "DE"}, Pages: 1}})
 	c := r.catalog()
-	r.must(r.ledger.BlockFor(t.Context(), units, time.Hour, "a test"))
-	works := func(what, state string) {
-		t.Helper()
-		f := r.fleet(c, fleet.Options{Timing: fleet.Timing{Mend: time.Hour}})
-		f.Tick(t.Context(), r.job("charts"), time.Now())
-		stop := r.background(f.Run)
-		defer stop()
-		r.eventually(what, func() bool {
-			return r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE ended_at IS NOT NULL AND report->>'state' = $1", state) == 1
-		})
-	}
-	works("the work is deferred", "deferred")
-	r.must(r.ledger.Admin().Unblock(t.Context(), units))
-
+	r.deferred(c, time.Now())
 	clock, err := fleet.NewClock(t.Context(), c)
 	r.must(err)
-	meanwhile := sync.OnceFunc(func() { works("the work is done", "done") })
+	meanwhile := sync.OnceFunc(func() { r.ends(c, time.Now(), "done") })
 	late, err := fleet.New(c, clock, r.runner(&slowCursors{c, meanwhile}, clock, nil), r.config.List(), &fleet.Options{Log: r.log()})
 	r.must(err)
 	r.must(late.Resume(t.Context(), r.job("charts")))
@@ -115,15 +122,7 @@ func TestAPassOfTwoRuns(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 100, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "0 0 1 1 *", Regions: []string{"US"}, Pages: 2, MaxLateness: 9000 * time.Hour}})
 	c := r.catalog()
-	r.must(r.ledger.BlockFor(t.Context(), units, time.Hour, "a test"))
-	first := r.fleet(c, fleet.Options{Timing: fleet.Timing{Mend: time.Hour}})
-	first.Tick(t.Context(), r.job("charts"), time.Now().Add(-time.Minute))
-	stop := r.background(first.Run)
-	r.eventually("the work is deferred", func() bool {
-		return r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE ended_at IS NOT NULL AND report->>'state' = 'deferred'") == 1
-	})
-	stop()
-	r.must(r.ledger.Admin().Unblock(t.Context(), units))
+	r.deferred(c, time.Now().Add(-time.Minute))
 
 	// A process that is gone has inserted the run of the next time, and not yet added its work.
 	_, err := c.Pool().Exec(t.Context(), `INSERT INTO headroom_fleet.runs (account, job, scheduled_at, deferred, created_by, works, adding_by, adding_at)
