@@ -94,7 +94,7 @@ attacks: ## attack ingestor serve as strangers may, and print what others notice
 
 soak: ## run the same tests with full counts; takes hours
 	.ci/need $(NEED) pgbouncer
-	HEADROOM_SOAK=1 go test -count=1 -timeout 3h work
+	HEADROOM_SOAK=1 go test $(LINK) -count=1 -p 3 -timeout 3h $(LONG) work
 	cd sdktest && HEADROOM_SOAK=1 go test -count=1 -timeout 1h -run Figures -v ./...
 	HEADROOM_SOAK=1 .ci/race -count=1 -timeout 3h $(RACE)
 
