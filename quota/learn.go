@@ -21,6 +21,7 @@ import (
 type Learned struct {
 	Rate     float64   // units a second that are sent now
 	Measured float64   // units a second that passed; 0: no call was refused yet
+	Places   int       // calls in flight that are let through, in place of a rate; 0: the rate holds
 	Refusals int64     // that it was learned from
 	Since    time.Time // when the first call was sent; zero: never
 	At       time.Time // when the rate was measured last; zero: never
@@ -282,7 +283,7 @@ func (l *Ledger) lookLearned(ctx context.Context, p *prices, pool Pool) (*Learne
 
 func (lr *learner) found(n Note) *Learned {
 	s := readNote[pace.State](n)
-	k := &Learned{Rate: s.RateNow(lr.bounds), Measured: s.Rate, Refusals: s.Said, Refused: s.Open != 0}
+	k := &Learned{Rate: s.RateNow(lr.bounds), Measured: s.Rate, Places: s.Places, Refusals: s.Said, Refused: s.Open != 0}
 	if s.Began != 0 {
 		k.Since = s.Began.Time()
 	}

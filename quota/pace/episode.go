@@ -69,6 +69,7 @@ func (s *State) end(b Bounds, now window.Instant) {
 	}
 	s.Avg += .25 * (float64(s.Said0) - s.Avg)
 	s.careful()
+	s.gamble(b)
 	target, weight := meas, min(1, (accepted+20)/400)
 	lower := s.Lower
 	s.Lower = 0
@@ -168,5 +169,5 @@ func (s *State) drop(now window.Instant) {
 	if n >= 0 {
 		s.Rate = min(s.Rate, max(2*s.since(s.Ends[n], now), s.Rate/4))
 	}
-	s.Gap, s.Back, s.Young, s.Avg = 3, max(s.Back, .1), 1, min(s.Avg, 4)
+	s.Gap, s.Back, s.Young, s.Avg, s.Peak = 3, max(s.Back, .1), 1, min(s.Avg, 4), 0
 }

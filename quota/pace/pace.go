@@ -71,6 +71,14 @@ type State struct {
 	Fits   int            `json:"fits,omitempty"` // refusals in a row that speak for such a limit, or against the one in Places
 	Set    window.Instant `json:"set,omitempty"`  // when Places changed
 
+	// Others may fill the places by chance. See [State.gamble].
+	Chance bool    `json:"chance,omitempty"` // Places is found by the share that is refused
+	Luck   float64 `json:"luck,omitempty"`   // share of the last episodes that came early and ended at once
+	Peak   float64 `json:"peak,omitempty"`   // the highest measured rate, which fades
+	Retry  int64   `json:"retry,omitempty"`  // the earliest episode after which places are tried again
+	Beat   float64 `json:"beat,omitempty"`   // the rate that a trial must beat; 0: there is none
+	Trial  End     `json:"trial,omitzero"`   // its beginning
+
 	Trust  Trust `json:"trust"`  // in such waits
 	Tested int64 `json:"tested"` // the number of the episode that tested it last
 }
@@ -134,6 +142,11 @@ const (
 	few, sure = 20, 2
 	// perRefusal is the share of calls that the rule accepts to be refused.
 	perRefusal = .0024
+	// perChance is the same while others fill places by chance, and proof is how many calls more or
+	// fewer than that change their number.
+	perChance, proof = .0085, 250.
+	// settled is how many episodes it takes until a rate that falls on is no longer about the first ones.
+	settled = 10
 )
 
 // Send asks whether a call of some units may be sent now. If it may, wait is zero, and the call
@@ -160,11 +173,12 @@ func (s *State) Send(b Bounds, now window.Instant, units float64) (sent window.I
 	if now < s.Next {
 		return 0, s.Next.Sub(now)
 	}
-	rate := s.RateNow(b)
+	rate, free := s.RateNow(b), false
 	if s.Places > 0 {
 		rate = max(b.To, b.From)
+	} else {
+		free = s.free(now.Sub(s.Next), rate)
 	}
-	free := s.free(now.Sub(s.Next), rate)
 	s.Next = max(s.Next, later(now, -.5/rate))
 	s.Next = later(s.Next, units/rate)
 	return s.sent(now, units, free), 0
@@ -207,7 +221,7 @@ func (s *State) enter(now window.Instant) window.Instant {
 
 // move moves all instants.
 func (s *State) move(by window.Instant) {
-	for _, at := range []*window.Instant{&s.Latest, &s.Began, &s.Next, &s.Open, &s.Probe, &s.After, &s.Named, &s.No, &s.Set} {
+	for _, at := range []*window.Instant{&s.Latest, &s.Began, &s.Next, &s.Open, &s.Probe, &s.After, &s.Named, &s.No, &s.Set, &s.Trial.At} {
 		if *at != 0 {
 			*at += by
 		}

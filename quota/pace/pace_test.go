@@ -3,6 +3,7 @@ package pace
 import (
 	"encoding/json"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ type rig struct {
 	named    time.Duration
 	width    int
 	calls    []call
+	strange  []window.Instant // when calls of others end
 	accepted int
 	refused  int
 }
@@ -295,6 +297,8 @@ func (r *rig) places(limit *int) func(window.Instant) bool {
 				n++
 			}
 		}
+		r.strange = slices.DeleteFunc(r.strange, func(ends window.Instant) bool { return ends <= at })
+		n += len(r.strange)
 		return n < *limit
 	}
 }
@@ -316,6 +320,61 @@ func TestLearnsHowManyCallsMayBeInFlight(t *testing.T) {
 	r.accepted = 0
 	r.run(time.Minute)
 	between(t, "the rate with an upper bound of 20 a second", float64(r.accepted)/60, 18, 20.5)
+}
+
+// others fill places, or spend, at a rate in a second, by chance. Each call takes as long as ours.
+func (r *rig) others(rate float64, takes func(at window.Instant) bool) func(window.Instant) bool {
+	rng, next := rand.New(rand.NewPCG(r.rng.Uint64(), 3)), r.now
+	return func(at window.Instant) bool {
+		for ; next <= at; next = next.Add(seconds(rng.ExpFloat64() / rate)) {
+			if takes(next) {
+				r.strange = append(r.strange, next.Add(50*time.Millisecond+time.Duration(rng.Int64N(int64(150*time.Millisecond)))))
+			}
+		}
+		return takes(at)
+	}
+}
+
+// Others fill 2.4 of 8 places on average. Calls are refused at any rate, so a rate would fall to a tenth.
+func TestPlacesThatOthersFillByChance(t *testing.T) {
+	for seed := range uint64(6) {
+		limit := 8
+		r := newRig(seed, nil)
+		r.takes = r.others(19, r.places(&limit))
+		r.run(15 * time.Minute)
+		for range 2 {
+			r.accepted, r.refused = 0, 0
+			r.run(20 * time.Minute)
+			between(t, "the share of the 5.6 places that was used", float64(r.accepted)/1200*.1275/5.6, .25, .6)
+			between(t, "the share that was refused", float64(r.refused)/float64(r.accepted), 0, .0125)
+		}
+		limit = 16
+		r.run(10 * time.Minute)
+		r.accepted = 0
+		r.run(10 * time.Minute)
+		between(t, "the share of twice the places", float64(r.accepted)/600*.1275/13.6, .5, .9)
+	}
+}
+
+// A trial of places ends where the rate is limited. Others that spend by chance make the rule try it.
+func TestATrialOfPlacesEnds(t *testing.T) {
+	s := State{Rate: 20, N0: 1000, Slow: .2, Luck: .9, Back: .4, Peak: 100, Turns: 40, Avg: 1}
+	r := newRig(1, bucket(30, 60))
+	s.Ends, s.Began, s.Latest = []End{{At: r.now.Add(-time.Minute)}}, r.now.Add(-time.Hour), r.now
+	s.Total = 1800 // 30 a second
+	r.State = s
+	r.Open, r.After = r.now, r.now // its end begins the trial
+	r.run(5 * time.Second)
+	if !r.Chance {
+		t.Fatal("no trial began")
+	}
+	r.run(3 * time.Minute)
+	if r.Chance || r.Places != 0 {
+		t.Errorf("a bucket has %d places after three minutes, want none", r.Places)
+	}
+	r.accepted = 0
+	r.run(10 * time.Minute)
+	between(t, "the share of the rate that was used", float64(r.accepted)/(600*30), .9, 1.02)
 }
 
 // Other limits refuse calls however many are in flight.

@@ -311,8 +311,12 @@ func learnedBook(u *quota.Usage, p *view.Pool) string {
 			per, seconds = longer.per, longer.seconds
 		}
 	}
+	fixed := fmt.Sprintf("{quota: %d, windows: [{per: %s}]}", max(int64(p.Learned.Measured*seconds), 1), per)
+	if n := p.Learned.Places; n > 0 {
+		fixed = fmt.Sprintf("{quota: null, windows: [{in_flight: %d}]}", n)
+	}
 	text += fmt.Sprintf("# Measured at %s, since %s. To fix it, write in the price book, with a higher revision:\n", console.Stamp(*p.Learned.MeasuredAt), console.Stamp(*p.Learned.Since))
-	return text + fmt.Sprintf("upstreams:\n  %s:\n    pools:\n      %s: {quota: %d, windows: [{per: %s}]}\n", u.Pool.Upstream, u.Pool.Name, max(int64(p.Learned.Measured*seconds), 1), per)
+	return text + fmt.Sprintf("upstreams:\n  %s:\n    pools:\n      %s: %s\n", u.Pool.Upstream, u.Pool.Name, fixed)
 }
 
 // limitChange is how limits are set or removed.

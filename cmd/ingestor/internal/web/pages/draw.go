@@ -200,10 +200,10 @@ func shorten(name string) string {
 }
 
 // drawLearned draws how a learned limit changed: what passed in a second, from one refusal to the
-// next. It draws nothing before there are two of them.
+// next. It draws nothing before there are two of them, nor while calls in flight are limited instead.
 func drawLearned(k *quota.Learned) template.HTML {
 	const width, height, left, top, bottom = 340.0, 120.0, 52.0, 12.0, 24.0
-	if len(k.Course) < 2 {
+	if k.Places > 0 || len(k.Course) < 2 {
 		return ""
 	}
 	first, last, most := k.Course[0].At, k.Course[len(k.Course)-1].At, 0.0

@@ -49,8 +49,9 @@ func (p *Pool) Waits() string {
 
 // Learned is what was learned of the limit of a pool.
 type Learned struct {
-	Rate       float64    `json:"rate"`     // units a second that are sent now
-	Measured   float64    `json:"measured"` // units a second that passed; 0: no call was refused yet
+	Rate       float64    `json:"rate"`             // units a second that are sent now
+	Measured   float64    `json:"measured"`         // units a second that passed; 0: no call was refused yet
+	Places     int        `json:"places,omitempty"` // calls in flight that are let through, in place of a rate
 	Refusals   int64      `json:"refusals"`
 	Since      *time.Time `json:"since"`
 	MeasuredAt *time.Time `json:"measured_at"`
@@ -67,14 +68,18 @@ func (l *Learned) Words() string {
 	case l.Measured == 0 || l.MeasuredAt == nil:
 		return "a call was refused, and none has passed since"
 	}
-	text := "learned: about " + Rate(l.Measured) + ", from " + Number(l.Refusals) + " refusals"
+	limit, sends := Rate(l.Measured), "; sending "+Rate(l.Rate)
+	if l.Places > 0 {
+		limit, sends = Number(int64(l.Places))+" calls in flight", ""
+	}
+	text := "learned: about " + limit + ", from " + Number(l.Refusals) + " refusals"
 	if l.Refusals == 1 {
 		text = strings.TrimSuffix(text, "s")
 	}
 	if l.Refused {
 		return text + "; a call was refused, and one goes first"
 	}
-	return text + "; sending " + Rate(l.Rate)
+	return text + sends
 }
 
 // Rate is a rate for people: "9.8 a second", "0.5 a minute".
@@ -125,7 +130,7 @@ func pool(u quota.Usage) Pool {
 	}
 	clean(&p.Pool, &p.Reason, &p.Step, &p.SpillsTo)
 	if k := u.Learned; k != nil {
-		p.Learned = &Learned{Rate: k.Rate, Measured: k.Measured, Refusals: k.Refusals, Since: Instant(k.Since), MeasuredAt: Instant(k.At), Refused: k.Refused}
+		p.Learned = &Learned{Rate: k.Rate, Measured: k.Measured, Places: k.Places, Refusals: k.Refusals, Since: Instant(k.Since), MeasuredAt: Instant(k.At), Refused: k.Refused}
 	}
 	for _, w := range u.Waiting {
 		p.Waiting = append(p.Waiting, Waiting{Plain(w.Flow), w.Units, w.Since.UTC()})
