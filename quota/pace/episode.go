@@ -18,7 +18,7 @@ func (s *State) pause(now window.Instant) float64 {
 func (s *State) leastPause() float64 {
 	least := leastProbe.Seconds()
 	if s.Rate > 0 {
-		least = max(least, .5/s.Rate)
+		least = max(least, .5*s.size()/s.Rate)
 	}
 	return least
 }
@@ -70,7 +70,7 @@ func (s *State) end(b Bounds, now window.Instant) {
 	s.Avg += .25 * (float64(s.Said0) - s.Avg)
 	s.careful()
 	s.gamble(b)
-	target, weight := meas, min(1, (accepted+20)/400)
+	target, weight := meas, min(1, (accepted/s.size()+20)/400)
 	lower := s.Lower
 	s.Lower = 0
 	switch late := s.N > 1.5*s.N0; {
@@ -86,16 +86,16 @@ func (s *State) end(b Bounds, now window.Instant) {
 	s.Rate += (target - s.Rate) * weight
 	s.drop(now)
 	s.Rate0 = min(max(meas, .5*s.Rate), (1-s.Back)*s.Rate)
-	s.N0 = max(s.Avg/perRefusal, accepted/4, 15*s.Rate)
+	s.N0 = max(s.Avg/perRefusal*s.size(), accepted/4, 15*s.Rate)
 	if s.Young < young {
-		s.N0 = max(10, s.N0*float64(s.Young*s.Young)/(young*young))
+		s.N0 = max(10*s.size(), s.N0*float64(s.Young*s.Young)/(young*young))
 	}
 	// A rate that a full window has made tiny would be believed for longer than anything is known.
 	first := s.Began
 	if len(s.Ends) == maxEnds {
 		first = s.Ends[0].At
 	}
-	s.N0 = max(10, min(s.N0, s.Rate*now.Sub(first).Seconds()/2))
+	s.N0 = max(10*s.size(), min(s.N0, s.Rate*now.Sub(first).Seconds()/2))
 	last := s.Began
 	if n := len(s.Ends); n > 0 {
 		last = s.Ends[n-1].At
@@ -106,7 +106,7 @@ func (s *State) end(b Bounds, now window.Instant) {
 		s.Ends = slices.Delete(s.Ends, 0, len(s.Ends)-maxEnds)
 	}
 	s.N, s.Open, s.Probe, s.Named, s.Most = 0, 0, 0, 0, 0
-	s.Next = later(now, s.Gap/max(s.Rate, b.From/slowest))
+	s.Next = later(now, s.Gap*s.size()/max(s.Rate, b.From/slowest))
 }
 
 // short reports whether there was room at once in the episode that ends. There was not if the first
@@ -128,7 +128,7 @@ func (s *State) short() bool {
 func (s *State) measured(now window.Instant) (rate, accepted float64) {
 	from := End{At: s.Began}
 	for i := len(s.Ends) - 1; i >= 0; i-- {
-		if from = s.Ends[i]; s.Total-from.Total >= 100 || len(s.Ends)-i >= 4 {
+		if from = s.Ends[i]; s.Total-from.Total >= 100*s.size() || len(s.Ends)-i >= 4 {
 			break
 		}
 	}
@@ -148,7 +148,7 @@ func (s *State) careful() {
 		s.Back = max(.005, .8*s.Back)
 	}
 	if s.N < s.N0/10 {
-		s.Gap = min(.15*s.N0, 2*s.Gap)
+		s.Gap = min(.15*s.N0/s.size(), 2*s.Gap)
 	} else {
 		s.Gap = max(3, s.Gap/2)
 	}
@@ -157,7 +157,7 @@ func (s *State) careful() {
 // drop lowers the rate by a lot if, after the first episode, hardly any call was accepted
 // between two of them: the burst of a bucket has ended, and was no rate.
 func (s *State) drop(now window.Instant) {
-	if s.N >= min(s.N0/20, 20) {
+	if s.N >= min(s.N0/20, 20*s.size()) {
 		s.Low = 0
 		return
 	}

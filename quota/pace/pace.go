@@ -13,6 +13,7 @@
 package pace
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -33,6 +34,7 @@ type State struct {
 	Latest window.Instant `json:"at"`              // the latest instant seen
 	Began  window.Instant `json:"began"`           // when the first call was asked for
 	Total  float64        `json:"total"`           // units that were accepted
+	Size   float64        `json:"size,omitempty"`  // units of a call, on average
 	Idle   float64        `json:"idle"`            // seconds in which no call waited for the rate
 	Slack  float64        `json:"slack,omitempty"` // how long the rate waits for a call, in calls, on average
 	Said   int64          `json:"said"`            // calls that were refused
@@ -48,7 +50,7 @@ type State struct {
 	Rate0 float64 `json:"r0"`    // the rate right after the last end
 	Rate  float64 `json:"rm"`    // the measured rate; 0: none yet
 	Back  float64 `json:"d"`     // how far the rate falls at an end, as a share
-	Gap   float64 `json:"gap"`   // after an end the next call waits for so many units
+	Gap   float64 `json:"gap"`   // after an end the next call waits as for so many calls
 	Avg   float64 `json:"avg"`   // refusals of an episode, on average
 	Cycle float64 `json:"cycle"` // seconds from the last end but one to the last one
 	Low   int64   `json:"low"`   // the last episodes before which hardly any call was accepted
@@ -66,7 +68,7 @@ type State struct {
 
 	// An upstream may limit the calls in flight instead. See [State.places].
 	Places int            `json:"c,omitempty"`    // so many calls may be in flight; 0: that is not the limit
-	Full   float64        `json:"full,omitempty"` // units accepted with all places taken, since their number changed
+	Full   float64        `json:"full,omitempty"` // calls accepted with all places taken, since their number changed
 	Most   int            `json:"most,omitempty"` // the most calls in flight with one that was accepted, since the last end
 	Fits   int            `json:"fits,omitempty"` // refusals in a row that speak for such a limit, or against the one in Places
 	Set    window.Instant `json:"set,omitempty"`  // when Places changed
@@ -177,22 +179,23 @@ func (s *State) Send(b Bounds, now window.Instant, units float64) (sent window.I
 	if s.Places > 0 {
 		rate = max(b.To, b.From)
 	} else {
-		free = s.free(now.Sub(s.Next), rate)
+		free = s.free(now.Sub(s.Next), s.size()/rate)
 	}
-	s.Next = max(s.Next, later(now, -.5/rate))
+	s.Next = max(s.Next, later(now, -.5*s.size()/rate))
 	s.Next = later(s.Next, units/rate)
 	return s.sent(now, units, free), 0
 }
 
-// free reports whether the rate has not held a call back, which came some time after it might have.
+// free reports whether the rate has not held a call back, which came some time after it might have,
+// at a rate of a call in a time.
 // A demand below the rate says nothing about the limit: its calls do not raise the rate, and its
 // pauses do not lower what is measured.
-func (s *State) free(rest time.Duration, rate float64) bool {
+func (s *State) free(rest time.Duration, each float64) bool {
 	if s.Next == 0 {
 		return false
 	}
-	s.Slack += (min(rest.Seconds()*rate, 4) - s.Slack) / 32
-	if rest <= max(seconds(2/rate), idle) && s.Slack <= 1 {
+	s.Slack += (min(rest.Seconds()/each, 4) - s.Slack) / 32
+	if rest <= max(seconds(2*each), idle) && s.Slack <= 1 {
 		return false
 	}
 	s.Idle += rest.Seconds()
@@ -243,6 +246,8 @@ func (s *State) patience() time.Duration {
 }
 
 func (s *State) sent(now window.Instant, units float64, free bool) window.Instant {
+	s.Size = cmp.Or(s.Size, units)
+	s.Size += (units - s.Size) / 32
 	if n := len(s.Flight); n > 0 && s.Flight[n-1].At >= now {
 		now = s.Flight[n-1].At + 1 // no two are alike
 	}
@@ -252,6 +257,9 @@ func (s *State) sent(now window.Instant, units float64, free bool) window.Instan
 	s.Flight = append(s.Flight, Sent{now, units, free, len(s.Flight) + 1})
 	return now
 }
+
+// size is how many units a call has on average. It is unknown at first.
+func (s *State) size() float64 { return max(cmp.Or(s.Size, 1), 1e-3) }
 
 // RateNow is the rate at which calls are sent now, in units a second. While the calls in flight are
 // limited instead, it is the last rate before that.
@@ -320,7 +328,7 @@ func (s *State) Accepted(b Bounds, sent, now window.Instant, units float64) {
 	}
 	switch {
 	case s.Places > 0:
-		s.roomy(f, units)
+		s.roomy(f)
 	case !f.Free:
 		s.N += units
 		s.outgrow(b, now)

@@ -22,19 +22,23 @@ type rig struct {
 	takes    func(at window.Instant) bool
 	named    time.Duration
 	width    int
+	costs    func() float64 // of the next call; nil: 1
+	cost     float64
 	calls    []call
 	strange  []window.Instant // when calls of others end
 	accepted int
 	refused  int
+	units    float64
 }
 
 type call struct {
 	sent, ends window.Instant
 	ok         bool
+	cost       float64
 }
 
 func newRig(seed uint64, takes func(window.Instant) bool) *rig {
-	return &rig{bounds: Bounds{From: 2, To: 1e6}, now: 1_700_000_000 * second, rng: rand.New(rand.NewPCG(seed, 1)), takes: takes, width: 14}
+	return &rig{bounds: Bounds{From: 2, To: 1e6}, now: 1_700_000_000 * second, rng: rand.New(rand.NewPCG(seed, 1)), takes: takes, width: 14, costs: func() float64 { return 1 }}
 }
 
 // run runs for a while.
@@ -46,7 +50,8 @@ func (r *rig) run(d time.Duration) {
 				i--
 				if c.ok {
 					r.accepted++
-					r.Accepted(r.bounds, c.sent, r.now, 1)
+					r.units += c.cost
+					r.Accepted(r.bounds, c.sent, r.now, c.cost)
 				} else {
 					r.refused++
 					r.Refused(r.bounds, c.sent, r.now, r.named)
@@ -54,12 +59,16 @@ func (r *rig) run(d time.Duration) {
 			}
 		}
 		for len(r.calls) < r.width {
-			sent, wait := r.Send(r.bounds, r.now, 1)
+			if r.cost == 0 {
+				r.cost = r.costs()
+			}
+			sent, wait := r.Send(r.bounds, r.now, r.cost)
 			if wait > 0 {
 				break
 			}
 			took := 50*time.Millisecond + time.Duration(r.rng.Int64N(int64(150*time.Millisecond)))
-			r.calls = append(r.calls, call{sent, r.now.Add(took), r.takes(r.now)})
+			r.calls = append(r.calls, call{sent, r.now.Add(took), r.takes(r.now), r.cost})
+			r.cost = 0
 		}
 		r.now = r.now.Add(5 * time.Millisecond)
 	}
@@ -375,6 +384,40 @@ func TestATrialOfPlacesEnds(t *testing.T) {
 	r.accepted = 0
 	r.run(10 * time.Minute)
 	between(t, "the share of the rate that was used", float64(r.accepted)/(600*30), .9, 1.02)
+}
+
+// A limit in units is learned as well if calls cost many of them, or some cost far more than others.
+func TestCallsThatCostManyUnits(t *testing.T) {
+	for name, costs := range map[string]func(*rand.Rand) float64{
+		"ten":              func(*rand.Rand) float64 { return 10 },
+		"a hundred":        func(*rand.Rand) float64 { return 100 },
+		"a million":        func(*rand.Rand) float64 { return 1e6 },
+		"one or a hundred": func(rng *rand.Rand) float64 { return []float64{1, 1, 1, 100}[rng.IntN(4)] },
+	} {
+		for _, rate := range []float64{1, 30} { // calls in a second
+			r := newRig(1, nil)
+			mean := 0.
+			for range 1000 {
+				mean += costs(r.rng) / 1000
+			}
+			r.costs, r.bounds = func() float64 { return costs(r.rng) }, Bounds{From: 2 * mean, To: 1e9}
+			limit := rate * mean
+			level, last := 20*limit, r.now
+			r.takes = func(at window.Instant) bool {
+				level, last = min(20*limit, level+at.Sub(last).Seconds()*limit), at
+				if level < r.cost {
+					return false
+				}
+				level -= r.cost
+				return true
+			}
+			r.run(time.Hour)
+			r.accepted, r.refused, r.units = 0, 0, 0
+			r.run(3 * time.Hour)
+			between(t, "the share of the limit that was used by calls that cost "+name, r.units/(3*3600*limit), .95, 1.02)
+			between(t, "the share that was refused", float64(r.refused)/float64(r.accepted), 0, .008)
+		}
+	}
 }
 
 // Other limits refuse calls however many are in flight.

@@ -9,7 +9,7 @@ func (s *State) places(f Sent, now window.Instant) bool {
 	switch {
 	case s.Chance:
 		return s.lost(f, now)
-	case s.Places == 0 && (f.With < max(s.Most, 2) || f.With >= maxFlight || s.Turns == 0 || s.N < few):
+	case s.Places == 0 && (f.With < max(s.Most, 2) || f.With >= maxFlight || s.Turns == 0 || s.N < few*s.size()):
 		s.Fits = 0
 		return false
 	case s.Places == 0 && f.With == s.Most: // it may have arrived after another one had ended
@@ -35,9 +35,9 @@ func (s *State) places(f Sent, now window.Instant) bool {
 }
 
 // roomy raises the number of calls in flight after enough were accepted with all places taken.
-func (s *State) roomy(f Sent, units float64) {
+func (s *State) roomy(f Sent) {
 	if f.With >= s.Places && f.At > s.Set {
-		s.Full += units
+		s.Full++
 	}
 	enough := 1 / perRefusal
 	switch {
