@@ -386,6 +386,7 @@ func collect[T any](ctx context.Context, from querier, row pgx.RowToFunc[T], que
 
 type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
 func set(names []string) map[string]bool {

@@ -89,3 +89,46 @@ func TestANewRegionIsKept(t *testing.T) {
 		return r.number(c, "SELECT count(*) FROM headroom_fleet.units WHERE work = 'DE' AND outcome->>'state' = 'done'") == 1
 	})
 }
+
+// TestADeferredNewRegionIsKept is the same for work that was deferred, which no run has.
+func TestADeferredNewRegionIsKept(t *testing.T) {
+	t.Parallel()
+	region := func(all ...string) map[string]ingest.Job {
+		return map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "0 0 1 1 *", Regions: all, Pages: 1}}
+	}
+	r := newRig(t, 100, region("US"))
+	c := r.catalog()
+	before := r.fleet(c, quick)
+	r.config = &ingest.Config{Jobs: region("US", "DE"), Workers: 2, MaxWait: 2 * time.Second}
+	for _, fault := range r.config.Prepare() {
+		t.Fatal(fault)
+	}
+	r.must(r.ledger.BlockFor(t.Context(), units, time.Hour, "a test"))
+	after := r.fleet(c, quick)
+	stop := r.background(after.Run)
+	r.must(after.Insert(t.Context(), r.job("charts"), time.Now().Truncate(time.Microsecond)))
+	r.eventually("both regions are deferred", func() bool {
+		return r.number(c, "SELECT count(*) FROM headroom_fleet.works WHERE blocked_on <> ''") == 2
+	})
+	stop()
+	r.must(r.ledger.Admin().Unblock(t.Context(), units))
+	r.beat(after)
+	stop = r.background(before.Run)
+	board, err := fleet.NewBoard(c)
+	r.must(err)
+	_, err = board.Retry(t.Context(), "", "charts")
+	r.must(err)
+	r.eventually("the old daemon has done its region, and looked at the new one", func() bool {
+		r.beat(after)
+		done := r.number(c, "SELECT count(*) FROM headroom_fleet.units WHERE work = 'US' AND outcome->>'state' = 'done'")
+		left := r.number(c, "SELECT count(*) FROM headroom_fleet.works WHERE work = 'DE' AND (next_at IS NULL OR next_at > clock_timestamp() + interval '10 seconds')")
+		return done == 1 && left == 1
+	})
+	stop()
+	r.background(after.Run)
+	_, err = board.Retry(t.Context(), "", "charts")
+	r.must(err)
+	r.eventually("a new daemon does it", func() bool {
+		return r.number(c, "SELECT count(*) FROM headroom_fleet.units WHERE work = 'DE' AND outcome->>'state' = 'done'") == 1
+	})
+}

@@ -133,11 +133,11 @@ func (s *slice) open(ctx context.Context, tx pgx.Tx) (*unit, error) {
 	}
 }
 
-// completedSince reports whether the work was completed since a time. If that is more than an hour
-// in the future, the clock was wrong that wrote it.
+// completedSince reports whether the work was completed since a time. If the clock was set back since, that was the work of
+// this time only if it was completed before the job was due again.
 func (s *slice) completedSince(t time.Time) bool {
-	at := s.cursor.CompletedAt
-	return !at.Before(t) && at.Before(s.f.clock.Now().Add(time.Hour))
+	at, now := s.cursor.CompletedAt, s.f.clock.Now()
+	return !at.Before(t) && (at.Before(now.Add(MaxSkew)) || at.Before(s.job.Schedule().Next(t)) && at.Before(now.Add(time.Hour)))
 }
 
 // tooLate ends the runs that were due before a time, from the first on.

@@ -133,7 +133,7 @@ func (s *slice) next(ctx context.Context) error {
 		if !errors.Is(err, pgx.ErrNoRows) {
 			return err
 		}
-		if !s.cursor.ResumeAt.IsZero() && s.runner.Find(s.job, s.cursor) != nil {
+		if !s.cursor.ResumeAt.IsZero() && (s.runner.Find(s.job, s.cursor) != nil || s.f.differ(ctx, tx, s.job)) {
 			return nil
 		}
 		if err := exec(ctx, tx, "work_rest", account, job, work, nil, "", ""); err != nil {
@@ -147,8 +147,11 @@ func (s *slice) next(ctx context.Context) error {
 
 // resume begins a run of the deferred work that can resume, or waits for its time.
 func (s *slice) resume(ctx context.Context) error {
-	now := s.f.clock.Now()
-	if at := s.runner.Find(s.job, s.cursor).ResumeAt(now, s.runner.Opened(ctx, s.job)); at.After(now) {
+	now, w := s.f.clock.Now(), s.runner.Find(s.job, s.cursor)
+	if w == nil {
+		return s.rest(ctx, now.Add(elsewhere), givenBack)
+	}
+	if at := w.ResumeAt(now, s.runner.Opened(ctx, s.job)); at.After(now) {
 		return s.restFor(ctx, at, "deferred", s.cursor.BlockedOn)
 	}
 	run, err := s.f.insert(ctx, s.job, ingest.Occasion{Deferred: true}, now)
@@ -213,8 +216,8 @@ func (s *slice) step(ctx context.Context) error {
 	w := s.runner.Find(s.job, s.cursor)
 	if w == nil { // the configuration no longer has it, or does not have it yet
 		account, job, work := s.key()
-		if f.differ(ctx, s.job) {
-			return s.rest(ctx, f.clock.Now().Add(elsewhere), "a daemon without it in its settings gave it back")
+		if f.differ(ctx, f.pool, s.job) {
+			return s.rest(ctx, f.clock.Now().Add(elsewhere), givenBack)
 		}
 		return s.change(ctx, func(ctx context.Context, tx pgx.Tx) error {
 			_, err := tx.Exec(ctx, sql("unit_skip"), u.run, work)
@@ -283,10 +286,14 @@ func (s *slice) step(ctx context.Context) error {
 // elsewhere is how long work rests that another daemon may have in its settings.
 const elsewhere = time.Minute
 
+const givenBack = "a daemon without it in its settings gave it back"
+
 // differ reports whether another daemon has other settings of a job. Then one of them is older:
 // while machines get a new configuration one by one, work that is new is not skipped.
-func (f *Fleet) differ(ctx context.Context, j *ingest.Job) (is bool) {
-	err := f.one(ctx, &is, "daemons_differ", f.id, Alive.Seconds(), j.Name, settingsOf(j))
+func (f *Fleet) differ(ctx context.Context, from querier, j *ingest.Job) (is bool) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	err := from.QueryRow(ctx, sql("daemons_differ"), f.id, Alive.Seconds(), j.Name, settingsOf(j)).Scan(&is)
 	return err != nil || is
 }
 
