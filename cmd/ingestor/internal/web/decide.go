@@ -176,7 +176,14 @@ func (s *Server) decide(ctx context.Context, by *access.Token, call *quota.Call,
 		}
 		b.Add(-units) // of a call that took nothing, all
 	}
-	return granted, err
+	if err != nil {
+		return nil, err
+	}
+	call.Upstream = cmp.Or(call.Upstream, granted.Pool.Upstream)
+	if _, ttl := charged(s.current().Ledger.Book(), call); ttl > 0 { // a caller need not say when its call has ended
+		time.AfterFunc(ttl, func() { _ = granted.Done(context.Background()) }) // the ledger tries again by itself
+	}
+	return granted, nil
 }
 
 // unanswered reports whether the caller left while the ledger was asked. A caller that left in line gets the error of
@@ -299,6 +306,11 @@ func (s *Server) settleFor(r *http.Request, token quota.Token, units quota.Units
 	if b := s.budget(r.Context(), by); b != nil && !done.Repeat && token.Owner() == by.Owner() {
 		b.Add(max(done.Charged-done.Back, -b.Spent()))
 	}
+	if u := ledger.Book().Upstreams[token.Upstream]; u != nil && slices.ContainsFunc(slices.Collect(maps.Values(u.Pools)), func(p *book.Pool) bool { return p.Windows[0].InFlight() }) {
+		if err := ledger.Done(r.Context(), token); err != nil { // a retry gives them back
+			return nil, err
+		}
+	}
 	return settlement{problem.OwnID(token.ID), done.Back, done.Left, done.Charged, done.Repeat}, nil
 }
 
@@ -324,8 +336,8 @@ const maxPools = 16
 // cannot be settled.
 func receipt(granted *quota.Reservation, charges quota.Units) string {
 	token := granted.Token().String()
-	if token == "" {
-		return ""
+	if token == "" || len(charges) == 0 { // or it took slots only
+		return token
 	}
 	return token + "." + strings.Join(slices.Sorted(maps.Keys(charges)), ".")
 }

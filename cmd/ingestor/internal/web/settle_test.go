@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 func TestSettle(t *testing.T) {
@@ -61,6 +62,47 @@ func TestSettle(t *testing.T) {
 	r.Must(err)
 	if got := say("/v1/release", `{"token": "`+here.Token().String()+`"}`); got.Back != 1 {
 		t.Errorf("released another program's: %+v", got)
+	}
+}
+
+// TestSlots takes the two slots of a pool again and again: they come back with the end of a call, or after their ttl.
+func TestSlots(t *testing.T) {
+	r := newDecider(t, nil)
+	costs, err := book.Parse("test", []byte(`
+revision: 2
+upstreams:
+  shop:
+    pools:
+      units: {quota: 100, windows: [{per: 10s}]}
+      orders: {quota: 100, windows: [{per: 10s}]}
+      slots: {windows: [{in_flight: 2, ttl: 1s}]}
+      long: {windows: [{in_flight: 2, ttl: 1h}]}
+    methods:
+      order.put: {charge: {units: 4, orders: 1, long: 1}}
+`), nil)
+	r.Must(err)
+	r.Must(r.Ledger.SetBook(costs))
+	r.token(theToken)
+	const put, watch = `{"method": "order.put"}`, `{"pool": "long"}`
+	for range 2 {
+		one, two := r.grant(put).Token, r.grant(watch).Token
+		r.refuse(http.StatusTooManyRequests, "refused", "/v1/reserve", put)
+		r.post("/v1/settle", `{"token": "`+one+`", "units": {"units": 3, "orders": 1}}`, new(any))
+		r.post("/v1/release", `{"token": "`+two+`"}`, new(any))
+		one, two = r.grant(put).Token, r.grant(watch).Token
+		for _, token := range []string{one, two} {
+			r.post("/v1/release", `{"token": "`+token+`"}`, new(any))
+		}
+	}
+	r.grant(`{"pool": "slots", "units": 2}`)
+	for used := int64(2); used > 0; time.Sleep(50 * time.Millisecond) {
+		all, err := r.Ledger.View().Usage(t.Context(), "shop", "")
+		r.Must(err)
+		for _, u := range all {
+			if u.Pool.Name == "slots" {
+				used = u.Allowances[0].Used
+			}
+		}
 	}
 }
 

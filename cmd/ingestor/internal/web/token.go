@@ -115,20 +115,28 @@ func (s *Server) budget(ctx context.Context, t *access.Token) access.Budget {
 
 // expected returns the units that a call takes, as far as the price book knows it before.
 func expected(costs *quota.Book, call *quota.Call) (sum int64) {
+	sum, _ = charged(costs, call)
+	return sum
+}
+
+// charged returns the units of a call as expected does, and for how long its slots count; 0 if it takes none.
+func charged(costs *quota.Book, call *quota.Call) (sum int64, ttl time.Duration) {
 	units := map[string]int64(call.Charges)
 	u := costs.Upstreams[call.Upstream]
 	if u == nil {
-		return 0
+		return 0, 0
 	}
 	if m := u.Methods[call.Method]; units == nil && m != nil {
 		units = m.Charges
 	}
 	for pool, n := range units {
-		if p := u.Pools[pool]; p != nil && !p.Windows[0].InFlight() {
+		if p := u.Pools[pool]; p != nil && p.Windows[0].InFlight() {
+			ttl = max(ttl, p.Windows[0].Per)
+		} else if p != nil {
 			sum += max(n, 0)
 		}
 	}
-	return sum
+	return sum, ttl
 }
 
 const codeBudget = "budget"
