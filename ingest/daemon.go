@@ -266,7 +266,7 @@ func (d *Daemon) reschedule(ctx context.Context, done turn) (err error) {
 	}
 	t.broken = done.err != nil
 	t.resume, err = d.runner.ResumeAt(ctx, t.job, nil)
-	if !t.resume.IsZero() && !t.resume.After(now) { // the run could not record how it ended
+	if !t.resume.IsZero() && (!t.resume.After(done.began) || done.err != nil && !t.resume.After(now)) { // the run could not record how it ended
 		t.resume = again
 	}
 	return err
@@ -275,13 +275,15 @@ func (d *Daemon) reschedule(ctx context.Context, done turn) (err error) {
 // turn is a run of a task that has ended. An error means that no run was made, or that it
 // broke off because of the catalog, another process, or an old price book.
 type turn struct {
-	task *task
-	why  Occasion
-	err  error
+	task  *task
+	why   Occasion
+	began time.Time
+	err   error
 }
 
 // make makes one run. An error of the run does not end the daemon.
 func (d *Daemon) make(ctx context.Context, r *Runner, t *task, why Occasion) turn {
+	began := r.clock.Now()
 	rep, err := r.Run(ctx, t.job, why)
 	switch {
 	case errors.Is(err, ErrHeld), errors.Is(err, ErrInterrupted):
@@ -293,7 +295,7 @@ func (d *Daemon) make(ctx context.Context, r *Runner, t *task, why Occasion) tur
 	if err == nil && isAny(rep.Err, errCatalog, ErrLostLock, quota.ErrStaleBook) {
 		err = rep.Err
 	}
-	return turn{t, why, err}
+	return turn{t, why, began, err}
 }
 
 // Reload gives a running daemon a new runner and new jobs. A run in progress keeps its

@@ -191,6 +191,24 @@ func TestWhatComesDueDuringARun(t *testing.T) {
 	}
 }
 
+// TestWhatCanResumeDuringARun: a run of deferred work waits for units, and the time of other deferred work comes.
+func TestWhatCanResumeDuringARun(t *testing.T) {
+	r := newRig(t, 100, charts(func(j *ingest.Job) { j.Cron = "0 19 * * SUN" })) // the day after tomorrow
+	for _, region := range []string{"US", "DE"} {
+		until := map[string]time.Duration{"US": time.Hour, "DE": time.Hour + time.Minute}[region]
+		r.must(r.ledger.BlockFor(t.Context(), unitsPool, until, quota.ByHand("the console says so")))
+		r.run("charts", ingest.Occasion{Regions: []string{region}})
+	}
+	var began []time.Duration
+	d := ingest.NewDaemon(r.runner, []*ingest.Job{r.job("charts")}, func(_ *ingest.Job, rep *ingest.Report, _ error) {
+		began = append(began, rep.Started.Sub(noon))
+	})
+	r.must(d.Simulate(t.Context(), r.clock, noon.Add(2*time.Hour)))
+	if want := []time.Duration{time.Hour, time.Hour + time.Minute}; !slices.Equal(began, want) {
+		t.Errorf("runs began after %s, want %s", began, want)
+	}
+}
+
 // steppedClock is a clock that is set while somebody sleeps by it for the first time.
 type steppedClock struct {
 	*quota.SimClock
