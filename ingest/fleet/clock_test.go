@@ -70,6 +70,21 @@ func TestADatabaseWhoseClockWasSetBack(t *testing.T) {
 	r.eventually("the job is due again", func() bool { return r.number(c, "SELECT count(*) FROM headroom_fleet.runs") == 1 })
 }
 
+// TestADaemonAfterItsDatabasesClockWasSetBack takes work over from others that are gone, and makes calls.
+func TestADaemonAfterItsDatabasesClockWasSetBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 100, oneChart())
+	f := r.fleet(r.catalog(), fleet.Options{Timing: fleet.Timing{Gone: 2 * time.Second}})
+	f.HeardAt(f.Clock().Now().Add(time.Hour))
+	r.eventually("it may take over", func() bool {
+		r.beat(f)
+		return f.Heard()
+	})
+	if f.Broken() {
+		t.Error("it makes no calls")
+	}
+}
+
 // TestRiverDatesWorkByTheDatabasesClock: a daemon whose clock is wrong inserts the runs that are due, too, and healthy ones
 // work them at once.
 func TestRiverDatesWorkByTheDatabasesClock(t *testing.T) {

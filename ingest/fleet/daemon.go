@@ -259,7 +259,7 @@ func (f *Fleet) hears(answers bool) {
 			s.heard = time.Time{}
 			return
 		}
-		if s.heard.IsZero() || now.Sub(s.beaten) > f.o.Timing.Gone/2 { // this process was stopped, and the others may have been
+		if since := now.Sub(s.beaten); s.heard.IsZero() || since > f.o.Timing.Gone/2 || since < -MaxSkew { // this process was stopped, and the others may have been; or the clock was set back
 			s.heard = now
 		}
 		s.beaten = now

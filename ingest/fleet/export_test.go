@@ -73,5 +73,15 @@ func QuietLog(h slog.Handler, clock quota.Clock) *slog.Logger {
 // Beat says that this process is alive.
 func (f *Fleet) Beat(ctx context.Context) error { return f.beat(ctx) }
 
+// Heard reports whether this process may tell which others are gone, and HeardAt makes it remember that it was so at a time.
+func (f *Fleet) Heard() bool { return f.heardFor(f.o.Timing.Gone) }
+
+func (f *Fleet) HeardAt(t time.Time) {
+	f.alter(func(s *state) { s.heard, s.beaten, s.broken = t, t, t.Add(brake) })
+}
+
+// Broken reports whether this process makes no calls for a while.
+func (f *Fleet) Broken() bool { return f.broken() }
+
 // Statement returns one of the statements of this package.
 func Statement(name string) string { return sql(name) }

@@ -65,7 +65,7 @@ func (f *Fleet) work(ctx context.Context, job *river.Job[Args]) error {
 	if s.job, s.runner = f.job(job.Args); s.job == nil {
 		return river.JobSnooze(time.Minute) // a reload removed the job, and its queue soon ends
 	}
-	if f.clock.Now().Before(f.state().broken) {
+	if f.broken() {
 		return errBroken
 	}
 	for {
@@ -332,6 +332,12 @@ func (s *slice) end(ctx context.Context, done *ingest.WorkReport) error {
 // pause keeps this process from making calls for a while.
 func (f *Fleet) pause() {
 	f.alter(func(s *state) { s.broken = f.clock.Now().Add(brake) })
+}
+
+// broken reports whether it does so now. A database whose clock was set back prolongs no pause.
+func (f *Fleet) broken() bool {
+	left := f.state().broken.Sub(f.clock.Now())
+	return left > 0 && left <= brake
 }
 
 func (f *Fleet) others(ctx context.Context) (alive bool) {
