@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -118,11 +119,12 @@ func (lr *learner) send(ctx context.Context, l *Ledger, c *Call, id string, unit
 	}
 	var wait time.Duration
 	var episode bool
+	var places int
 	ask := func(reads bool) error {
 		var sent window.Instant
 		err := lr.change(ctx, l, reads, func(s *pace.State, b pace.Bounds, now window.Instant) bool {
 			sent, wait = s.Send(b, now, float64(max(units, 1)))
-			episode = s.Open != 0
+			episode, places = s.Open != 0, s.Places
 			return wait == 0
 		})
 		if err == nil && wait == 0 {
@@ -147,8 +149,11 @@ func (lr *learner) send(ctx context.Context, l *Ledger, c *Call, id string, unit
 	}
 	now := l.now()
 	v := &Verdict{ID: id, Pool: lr.pool, Window: "the learned rate", Units: units, At: now, RetryAfter: wait, RetryAt: now.Add(wait), ResetAt: now.Add(wait)}
-	if v.Reason = "calls are sent at the rate that was learned"; episode {
+	switch v.Reason = "calls are sent at the rate that was learned"; {
+	case episode:
 		v.Reason = "the upstream has refused a call, and one goes first"
+	case places > 0:
+		v.Reason = fmt.Sprintf("the upstream was seen to take %d calls in flight at once", places)
 	}
 	return v, false, nil
 }

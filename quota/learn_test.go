@@ -247,6 +247,43 @@ func TestAHoldKeepsToTheLearnedRate(t *testing.T) {
 }
 
 // A repeated id passes the rate once.
+// A limit in units is learned from calls that cost many of them.
+func TestLearnsALimitOfUnits(t *testing.T) {
+	limit := 600
+	r := newLearnedRig(t, strings.NewReplacer("calls: 1", "calls: 100", "from: 2, to: 1000", "from: 200, to: 100000").Replace(learnedBook), 2)
+	r.takes = perMinute(&limit)
+	r.run(20 * time.Minute)
+	r.run(20 * time.Minute)
+	if share := float64(r.accepted) / float64(20*limit); share < .9 || share > 1.02 || r.refused > r.accepted/100 {
+		t.Errorf("%.3f of the limit was used, and %d calls of %d were refused", share, r.refused, r.accepted)
+	}
+}
+
+// A limit of the calls in flight is shown as one, and a refusal names it.
+func TestLearnsHowManyCallsMayBeInFlight(t *testing.T) {
+	r := newLearnedRig(t, learnedBook, 2)
+	r.takes = func(now time.Time) bool {
+		n := 0
+		for _, c := range r.flying {
+			if c.ok && c.ends.After(now) {
+				n++
+			}
+		}
+		return n < 6
+	}
+	r.run(10 * time.Minute)
+	all, err := r.ledgers[1].View().Usage(t.Context(), "", "")
+	if err != nil || all[0].Learned.Places < 5 || all[0].Learned.Places > 7 {
+		t.Fatalf("learned is %+v %v, want 6 places", all[0].Learned, err)
+	}
+	for range 8 {
+		_, err = r.ledgers[0].Reserve(t.Context(), quota.Call{Method: "get", TellsAnswer: true})
+	}
+	if refused := new(quota.RefusedError); !errors.As(err, &refused) || !strings.Contains(refused.Reason, "in flight") {
+		t.Errorf("%v, want a refusal that says that too many calls are in flight", err)
+	}
+}
+
 func TestARepeatedCallPassesTheRateOnce(t *testing.T) {
 	r := newLearnedRig(t, learnedBook, 2)
 	for i := range 10 {
