@@ -44,7 +44,10 @@ func (r *reader) refusals(all []keys.Refusal, u *keys.Upstream) []Refusal {
 			Pools: d.Pools, For: d.For, Credential: d.Credential,
 		}
 		if until := &d.Until; until.Word != "" {
-			rule.Until = until.Word
+			if rule.Until = until.Word; rule.Until != UntilReset && !strings.Contains(rule.Until, "-") { // of no header that tells a time
+				r.fault(r.place(until), "until must be %q or a header with a dash, such as Retry-After, is %q%s", UntilReset, rule.Until, orMean(rule.Until,
+					[]string{UntilReset, "Retry-After"}, "write for: 30s, or until: {header: "+rule.Until+", as: seconds} if answers have that header"))
+			}
 		} else if r.given(until) {
 			rule.At = r.time(until, "until")
 		}

@@ -51,3 +51,21 @@ upstreams:
 	}
 	roundTrip(t, u)
 }
+
+// A header alone has a dash, so that no other word is taken for one.
+func TestUntilTakesHeadersWithADash(t *testing.T) {
+	with := func(until string) error {
+		_, err := book.Parse("costs.yaml", []byte("{revision: 1, upstreams: {api: {pools: {p: {quota: 1, windows: [{per: 1h}]}}, refusals: [{status: 429, until: "+until+"}]}}}"), nil)
+		return err
+	}
+	for _, until := range []string{"reset", "Retry-After", "retry-after", "X-RateLimit-Reset", "RateLimit-Reset", "x-anything", "{header: Expires, as: http_date}"} {
+		if err := with(until); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, until := range []string{"backoff", "for", "retry", "never", "window", "day", "x_reset"} {
+		if with(until) == nil {
+			t.Errorf("until: %s is taken for a header", until)
+		}
+	}
+}

@@ -229,7 +229,13 @@ func checkBook(f *findings, s *settings.Settings) {
 				said = append(said, fmt.Sprintf("%s, %s: %s", m, pool, u.Methods[m].Prices[pool]))
 			}
 		}
-		if said = append(said, session.Answers(u, nil)...); len(said) > 0 {
+		said = append(said, session.Answers(u, nil)...)
+		for i := range u.Refusals {
+			if r := &u.Refusals[i]; !r.Credential {
+				said = append(said, r.String())
+			}
+		}
+		if len(said) > 0 {
 			f.ok("price book", "%s, by what requests and answers say:\n%s", u.Name, strings.Join(said, "\n"))
 		}
 		for _, pool := range slices.Sorted(maps.Keys(u.Pools)) {
