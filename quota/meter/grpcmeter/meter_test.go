@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -381,6 +382,36 @@ func TestStreams(t *testing.T) {
 			t.Errorf("a third at once: %v", err)
 		}
 	})
+}
+
+// A price book that is not about a refusal sends on and on. The log says so once for each method.
+func TestLogSaysOnceThatRefusalsBlockNothing(t *testing.T) {
+	var log strings.Builder
+	r := newRig(t, &meter.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	r.server.fails = status.Error(codes.ResourceExhausted, "slow down") // no reason, which the rule asks for
+	r.server.unary = func(context.Context, *testpb.SimpleRequest) (*testpb.SimpleResponse, error) {
+		return nil, r.server.fails
+	}
+	for range 2 {
+		if _, err := r.UnaryCall(t.Context(), &testpb.SimpleRequest{}); status.Code(err) != codes.ResourceExhausted {
+			t.Fatal(err)
+		}
+		s, err := r.StreamingOutputCall(t.Context(), &testpb.StreamingOutputCallRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Recv(); status.Code(err) != codes.ResourceExhausted {
+			t.Fatal(err)
+		}
+	}
+	for _, method := range []string{"unary", "stream"} {
+		if n := strings.Count(log.String(), "method="+method+" "); n != 1 {
+			t.Errorf("%d lines of %s, want 1:\n%s", n, method, &log)
+		}
+	}
+	if n := strings.Count(log.String(), `level=WARN msg="refused by the upstream, which blocks nothing`); n != 2 {
+		t.Errorf("%d warnings, want 2:\n%s", n, &log)
+	}
 }
 
 // Options that would take the place of gRPC are bad input.
