@@ -45,6 +45,11 @@ func (l *Ledger) Check(ctx context.Context, c Call) (Verdict, error) {
 		return Verdict{}, unknown
 	}
 	v, err := l.check(ctx, &c, price, op)
+	if err == nil && l.heard.spacing.Load() > 0 && !l.observes(&c) {
+		if early := l.spaces(price.charges, "", false); early != nil {
+			return Verdict{}, refusal(&c, *early)
+		}
+	}
 	if l.excused(ctx, &c, err) || errors.Is(err, ErrImpossible) && l.observes(&c) {
 		return Verdict{Allowed: true, Pool: price.charges[0].Pool, Units: price.charges[0].Units, At: l.now()}, nil
 	}

@@ -188,6 +188,25 @@ func (u *bursty) isSpaced(l *quota.Ledger) {
 	}
 }
 
+func TestCheckKnowsThatCallsAreSpaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := newBursty(t, "{per: 1m, quota: 60}")
+		l := u.process()
+		for u.call(t.Context(), l) {
+		}
+		u.call(t.Context(), l) // waits for the end of the block, and goes first
+		held := 0
+		for range 3 {
+			if agree(t, l, quota.Call{Method: "get"}) != nil {
+				held++
+			}
+		}
+		if held == 0 {
+			t.Error("three calls at once passed")
+		}
+	})
+}
+
 func TestARefusalThatIsExplainedSpacesNothing(t *testing.T) {
 	tests := map[string]func(*bursty, *quota.Ledger){
 		"nothing is left": func(u *bursty, l *quota.Ledger) {
