@@ -69,6 +69,27 @@ type mark struct {
 	before float64 // of sent
 }
 
+// Spacing is how a process spaces the calls of a pool.
+type Spacing struct {
+	Rate  float64   // units a second
+	Since time.Time // the end of the block after which it was measured
+}
+
+// spacingOf returns nil if calls of a pool are not spaced.
+func (h *heard) spacingOf(pool Pool, now time.Time) *Spacing {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s := h.spaced[pool]; s != nil && s.rate > 0 && !s.over(now) {
+		return &Spacing{s.current(), s.measured}
+	}
+	return nil
+}
+
+// over reports whether a rate is to be forgotten.
+func (s *spaced) over(now time.Time) bool {
+	return s.current() > spacedRise*s.rate || now.Sub(s.measured) > spacedFor
+}
+
 // busy reports whether calls are spaced, or will be when the block ends.
 func (s *spaced) busy() bool { return s.rate > 0 || !s.until.IsZero() }
 
@@ -236,7 +257,7 @@ func (h *heard) space(charges []Charge, now time.Time, takes bool) (last *Charge
 		if s.rate == 0 {
 			continue
 		}
-		if s.current() > spacedRise*s.rate || now.Sub(s.measured) > spacedFor {
+		if s.over(now) {
 			h.stop(s)
 		} else if wait := s.wait(c, now); wait > longest {
 			last, longest = c, wait

@@ -207,6 +207,16 @@ func TestCheckKnowsThatCallsAreSpaced(t *testing.T) {
 	})
 }
 
+// spacing is what the usage tells.
+func (u *bursty) spacing(l *quota.Ledger) *quota.Spacing {
+	u.t.Helper()
+	all, err := l.View().Usage(u.t.Context(), "", "")
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	return all[0].Spaced
+}
+
 func TestARefusalThatIsExplainedSpacesNothing(t *testing.T) {
 	tests := map[string]func(*bursty, *quota.Ledger){
 		"nothing is left": func(u *bursty, l *quota.Ledger) {
@@ -275,7 +285,13 @@ func TestARefusalByChanceIsForgotten(t *testing.T) {
 				}
 				u.call(t.Context(), l)
 				u.isSpaced(l)
+				if s := u.spacing(l); s == nil || s.Rate <= 0 || time.Since(s.Since) < 0 || time.Since(s.Since) > time.Minute {
+					t.Errorf("the usage tells %+v", s)
+				}
 				pass(u, l)
+				if s := u.spacing(l); s != nil {
+					t.Errorf("the usage still tells %+v", s)
+				}
 				u.atOnce(l, 20)
 			})
 		})

@@ -20,6 +20,7 @@ type Usage struct {
 	Allowances []WindowUsage // the windows, with their quota and headroom of the price book
 	Keys       int           // of a page of a keyed pool: how many keys the pool has
 	Learned    *Learned      // of a pool whose limit is learned; else nil
+	Spaced     *Spacing      // how this process spaces its calls: see [Unexplained]; nil if it does not
 	Waiting    []Waiting     // who waits for its units, in the order of their turns
 	Step       string        // of a budget: what its steps do to calls now, or ""
 	SpillsTo   string        // of a pool that is shut or has few units left: where calls go that lack them, or ""
@@ -79,7 +80,7 @@ func (v View) Usage(ctx context.Context, upstream, account string) ([]Usage, err
 				l.shut.opened(s.Pool, mark, s.Now)
 			}
 			u := usage(s, p.windows(c.Pool), reported)
-			u.Waiting = waitingFor(waiting, c.Pool)
+			u.Waiting, u.Spaced = waitingFor(waiting, c.Pool), l.heard.spacingOf(c.Pool, l.now())
 			if u.lacks(p.of(key.upstream, c.Pool.Name).dearest) {
 				u.SpillsTo = p.book.Upstreams[key.upstream].SpillsTo(c.Pool.Name)
 			}

@@ -112,6 +112,9 @@ func quotaTable(s *console.Sheet, pools []view.Pool, typed string) {
 		if p.Learned != nil {
 			s.Line("%s: %s.", p.Pool, p.Learned.Words())
 		}
+		if p.Spaced != nil {
+			s.Line("%s: %s.", p.Pool, p.Spaced.Words())
+		}
 		if p.Step != "" {
 			s.Line("%s has passed a step: %s.", p.Pool, p.Step)
 		}

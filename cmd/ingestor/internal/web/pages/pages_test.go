@@ -243,6 +243,22 @@ func TestAPoolWhoseCallsSpill(t *testing.T) {
 	r.reads("/", "Calls that lack units go to east.")
 }
 
+func TestAPoolWhoseCallsAreSpaced(t *testing.T) {
+	r := newRig(t, "upstreams: {west: {hosts: [west.example.com], feedback: [{pool: calls, remaining: {header: Left}}], pools: {calls: {quota: 3600, windows: [{per: 1h}]}}, methods: {ask: {route: POST /ask, cost: 1}}}}", nil)
+	pool := quota.Pool{Upstream: "west", Account: "default", Name: "calls"}
+	ask := func() {
+		_, err := r.Ledger.Reserve(t.Context(), quota.Call{Upstream: "west", Method: "ask"})
+		r.Must(err)
+	}
+	for range 8 {
+		ask()
+	}
+	r.Must(r.Ledger.BlockFor(t.Context(), pool, 4*time.Second, quota.Unexplained("too fast")))
+	r.Clock.Advance(4 * time.Second)
+	ask()
+	r.reads("/", "Its calls are spaced since 2026-11-20 20:00:04 UTC, sending 1.6 a second: the upstream refused one though units were left.")
+}
+
 func TestPagesInAnOutage(t *testing.T) {
 	r := newRig(t, "", nil)
 	r.Run("trending")

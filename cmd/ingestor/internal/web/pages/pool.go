@@ -24,6 +24,7 @@ type poolSection struct {
 	Waits    string        // who waits for its units
 	Step     string        // of a budget: what the last step that its calls pass now does
 	SpillsTo string        // where calls go that lack its units
+	Spaced   string        // how its calls are spaced
 	Learned  string        // what was learned of its limit
 	Course   template.HTML // how that changed
 	Said     string        // what the upstream said when it blocked the pool
@@ -158,6 +159,9 @@ func (s *state) poolSection(u *quota.Usage, by grouping, v *verdict.Verdict) poo
 	}
 	p.Step, p.SpillsTo = u.Step, u.SpillsTo
 	shown := view.Pools([]quota.Usage{*u})[0]
+	if shown.Spaced != nil {
+		p.Spaced = shown.Spaced.Words()
+	}
 	if p.Waits = shown.Waits(); u.Learned != nil {
 		p.Learned, p.Course = shown.Learned.Words(), drawLearned(u.Learned)
 	}

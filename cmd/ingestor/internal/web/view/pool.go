@@ -21,6 +21,7 @@ type Pool struct {
 	Windows   []Window      `json:"windows"`
 	Keys      int           `json:"keys,omitempty"` // of a key of a pool: how many keys the pool has
 	Learned   *Learned      `json:"learned,omitempty"`
+	Spaced    *Spaced       `json:"spaced,omitempty"`
 	Waiting   []Waiting     `json:"waiting,omitempty"`
 	Step      string        `json:"step,omitempty"`      // of a budget: what its last step now does to calls
 	SpillsTo  string        `json:"spills_to,omitempty"` // where calls go that lack its units
@@ -82,6 +83,17 @@ func (l *Learned) Words() string {
 	return text + sends
 }
 
+// Spaced is how a process spaces the calls of a pool.
+type Spaced struct {
+	Rate  float64   `json:"rate"`  // units a second
+	Since time.Time `json:"since"` // the end of a block for which no limit was the reason
+}
+
+// Words says so, and why.
+func (s *Spaced) Words() string {
+	return "calls are spaced since " + s.Since.Format(time.DateTime) + " UTC, sending " + Rate(s.Rate) + ": the upstream refused one though units were left"
+}
+
 // Rate is a rate for people: "9.8 a second", "0.5 a minute".
 func Rate(perSecond float64) string {
 	for _, unit := range []struct {
@@ -131,6 +143,9 @@ func pool(u quota.Usage) Pool {
 	clean(&p.Pool, &p.Reason, &p.Step, &p.SpillsTo)
 	if k := u.Learned; k != nil {
 		p.Learned = &Learned{Rate: k.Rate, Measured: k.Measured, Places: k.Places, Refusals: k.Refusals, Since: Instant(k.Since), MeasuredAt: Instant(k.At), Refused: k.Refused}
+	}
+	if s := u.Spaced; s != nil {
+		p.Spaced = &Spaced{s.Rate, s.Since.UTC()}
 	}
 	for _, w := range u.Waiting {
 		p.Waiting = append(p.Waiting, Waiting{Plain(w.Flow), w.Units, w.Since.UTC()})

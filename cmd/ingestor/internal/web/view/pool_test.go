@@ -99,6 +99,15 @@ func pool(t *testing.T, specs ...window.Spec) view.Pool {
 	return view.Pools([]quota.Usage{u})[0]
 }
 
+func TestAPoolSaysThatItsCallsAreSpaced(t *testing.T) {
+	one := usage()[1]
+	one.Spaced = &quota.Spacing{Rate: 1.9, Since: time.Date(2026, 11, 23, 9, 12, 0, 0, time.UTC)}
+	const want = "calls are spaced since 2026-11-23 09:12:00 UTC, sending 1.9 a second: the upstream refused one though units were left"
+	if got := view.Pools([]quota.Usage{one})[0].Spaced.Words(); got != want {
+		t.Errorf("it says %q", got)
+	}
+}
+
 func TestShutSaysByWhomIfThatIsKnown(t *testing.T) {
 	for by, want := range map[quota.Blocker]string{quota.BlockedByPerson: "is shut by hand", quota.BlockedByUpstream: "is shut by the upstream", "": "is shut"} {
 		if got := view.Shut(by); got != want {
