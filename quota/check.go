@@ -9,8 +9,9 @@ import (
 // Check returns what [Ledger.Reserve] would return for a call, without taking units: a
 // verdict if they would be granted, or else the same error. It is a snapshot: other callers
 // may take the units before the call does. It ignores holds, calls that wait in line,
-// earlier grants of the same ID, and the allowance of an outage. While the ledger is down,
-// it returns the outage. The verdict's ResetAt is that of the units used so far.
+// earlier grants of the same ID, the allowance of an outage, and what was learned of a limit
+// that nobody publishes. While the ledger is down, it returns the outage. The verdict's
+// ResetAt is that of the units used so far.
 func (l *Ledger) Check(ctx context.Context, c Call) (Verdict, error) {
 	prices := l.current()
 	if prices == nil {
