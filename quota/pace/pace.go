@@ -383,6 +383,9 @@ func (s *State) Refused(b Bounds, sent, now window.Instant, named time.Duration)
 	case n > 0 && sent < s.Ends[n-1].At: // it belongs to the last episode
 	case !(b.Obey && named > 0) && s.places(f, now):
 	default:
+		if s.Places > 0 { // it obeys: in an episode places measure nothing
+			s.evenly()
+		}
 		s.Open, s.Said0, s.Failed, s.Probe, s.Named, s.No = now, 1, 0, 0, 0, 0
 		s.After = later(now, s.leastPause())
 		s.name(b, now, named)

@@ -451,6 +451,22 @@ func TestPlacesObeyWaits(t *testing.T) {
 	}
 }
 
+// One who obeys only since places are known returns to the rate, because an episode measures nothing beside places.
+func TestPlacesEndForOneWhoObeys(t *testing.T) {
+	limit := 8
+	r := newRig(1, nil)
+	r.takes = r.others(19, r.places(&limit))
+	r.run(15 * time.Minute)
+	if r.Places == 0 {
+		t.Fatal("no places were found")
+	}
+	r.bounds.Obey, r.named = true, time.Second
+	r.run(10 * time.Minute)
+	r.accepted = 0
+	r.run(20 * time.Minute)
+	between(t, "the share of the 5.6 places that was used", float64(r.accepted)/1200*.1275/5.6, .05, .6)
+}
+
 // A state that was written before calls in flight were counted goes on, and has no places.
 func TestStatesOfEarlierVersions(t *testing.T) {
 	limit := 1200
