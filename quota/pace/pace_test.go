@@ -467,6 +467,22 @@ func TestPlacesEndForOneWhoObeys(t *testing.T) {
 	between(t, "the share of the 5.6 places that was used", float64(r.accepted)/1200*.1275/5.6, .05, .6)
 }
 
+// A refusal counts beside places, too, if nobody says which call it was of, or it came too late to know.
+func TestRefusalsOfUnknownCallsEndPlaces(t *testing.T) {
+	for _, chance := range []bool{false, true} {
+		b, now := Bounds{From: 10, To: 100}, 1_700_000_000*second
+		s := State{Began: now, Latest: now, Turns: 20, Rate: 10, N0: 1000, Places: 2, Set: now, Chance: chance}
+		for range 60 {
+			now += 10 * second
+			s.Send(b, now, 1)
+			s.Refused(b, now+second, now+second, 0)
+		}
+		if s.Places != 0 {
+			t.Errorf("after 60 refusals and no accepted call there are %d places (chance %t), want none", s.Places, chance)
+		}
+	}
+}
+
 // A state that was written before calls in flight were counted goes on, and has no places.
 func TestStatesOfEarlierVersions(t *testing.T) {
 	limit := 1200

@@ -19,7 +19,7 @@ func (s *State) places(f Sent, now window.Instant) bool {
 			return false
 		}
 		s.Places, s.Fits = f.With, 0
-	case f.At < s.Set: // it was sent before the last change
+	case f.At != 0 && f.At < s.Set: // it was sent before the last change
 		return true
 	case s.Full < few:
 		s.Fits = 0
@@ -81,7 +81,7 @@ func (s *State) gamble(b Bounds) {
 // lost takes a place away if more calls are refused than chance explains. A trial ends then, and
 // with it the places if fewer calls passed than before.
 func (s *State) lost(f Sent, now window.Instant) bool {
-	if f.At < s.Set {
+	if f.At != 0 && f.At < s.Set {
 		return true
 	}
 	s.Full -= 1 / perChance
