@@ -150,7 +150,7 @@ func (s *State) careful() {
 	if s.N < s.N0/10 {
 		s.Gap = min(.15*s.N0/s.size(), 2*s.Gap)
 	} else {
-		s.Gap = max(3, s.Gap/2)
+		s.Gap = max(3, min(s.Gap/2, .15*s.N0/s.size())) // an earlier version wrote it in units
 	}
 }
 

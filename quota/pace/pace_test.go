@@ -483,6 +483,13 @@ func TestRefusalsOfUnknownCallsEndPlaces(t *testing.T) {
 	}
 }
 
+// An earlier version wrote the pause after an episode in units. As calls, these would be a pause of hours.
+func TestAPauseInUnitsIsShort(t *testing.T) {
+	s := State{Began: 1, Size: 1000, Turns: 20, N: 9e4, N0: 1e5, Rate: 1000, Back: .1, Gap: 1e4}
+	s.careful()
+	between(t, "the calls that the next one waits for", s.Gap, 3, 15)
+}
+
 // A state that was written before calls in flight were counted goes on, and has no places.
 func TestStatesOfEarlierVersions(t *testing.T) {
 	limit := 1200
