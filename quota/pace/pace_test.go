@@ -451,6 +451,23 @@ func TestPlacesObeyWaits(t *testing.T) {
 	}
 }
 
+// Places by chance end after a day, because they hold at a limit of the rate, too, with more refusals.
+func TestPlacesByChanceEndAfterADay(t *testing.T) {
+	r := newRig(1, bucket(20, 40))
+	r.State = State{Began: r.now, Latest: r.now, Turns: 20, Rate: 5, N0: 400, Back: .1, Avg: 1, Gap: 3, Young: 20, Slow: .2, Places: 2, Chance: true, Trial: End{At: r.now.Add(-24*time.Hour + 20*time.Minute)}}
+	r.run(10 * time.Minute)
+	if !r.Chance {
+		t.Fatal("places ended before")
+	}
+	r.run(30 * time.Minute)
+	if r.accepted, r.refused = 0, 0; r.Chance {
+		t.Fatal("places hold after a day")
+	}
+	r.run(time.Hour)
+	between(t, "the share of the rate that was used", float64(r.accepted)/(3600*20), .93, 1.01)
+	between(t, "the share that was refused", float64(r.refused)/float64(r.accepted), 0, .006)
+}
+
 // One who obeys only since places are known returns to the rate, because an episode measures nothing beside places.
 func TestPlacesEndForOneWhoObeys(t *testing.T) {
 	limit := 8

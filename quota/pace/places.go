@@ -56,7 +56,12 @@ func (s *State) roomy(f Sent) {
 }
 
 // evenly returns to the rate.
-func (s *State) evenly() { s.Places, s.Fits, s.Full, s.Chance = 0, 0, 0, false }
+func (s *State) evenly() {
+	if s.Chance && s.Beat == 0 { // it was not measured for long
+		s.Young = min(s.Young, 1)
+	}
+	s.Places, s.Fits, s.Full, s.Chance = 0, 0, 0, false
+}
 
 // gamble tries places at the end of an episode, if lower and lower rates were refused all the same.
 // Calls of others that come and go by chance refuse some at any rate, but fewer if fewer are in flight.
@@ -86,6 +91,9 @@ func (s *State) lost(f Sent, now window.Instant) bool {
 	}
 	s.Full -= 1 / perChance
 	switch trial := s.Beat > 0; {
+	case now.Sub(s.Trial.At) > aged: // a rate may hold by now, and would refuse less
+		s.evenly()
+		return false
 	case s.Full > -proof:
 		return true
 	case trial && s.since(s.Trial, now) < .9*s.Beat, s.Places == 1 && (trial || s.Full <= -4*proof):
