@@ -125,10 +125,14 @@ func CheckCommand(a *session.Session) *cobra.Command {
 			for _, f := range f.all {
 				ink := map[string]lipgloss.Style{"ok": console.Good, "warning": console.Warm, "fault": console.Bad}[f.State]
 				text := f.What + ": " + f.About
-				if first, rest, ok := strings.Cut(text, "\n"); ok { // a remedy, or lines of a file
-					text = s.Wrap(first, 9) + "\n         " + strings.ReplaceAll(rest, "\n", "\n         ")
-				} else {
-					text = s.Wrap(text, 9)
+				first, rest, more := strings.Cut(text, "\n")
+				text = s.Wrap(first, 9)
+				if more && f.State == "ok" {
+					for line := range strings.SplitSeq(rest, "\n") {
+						text += "\n         " + s.Wrap(line, 11)
+					}
+				} else if more { // a remedy, or lines of a file
+					text += "\n         " + strings.ReplaceAll(rest, "\n", "\n         ")
 				}
 				s.Text.WriteString(s.In(ink, fmt.Sprintf("%-7s", f.State)) + "  " + text + "\n")
 			}
