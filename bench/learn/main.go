@@ -216,7 +216,7 @@ func why(c *compared) string {
 	moves := c.shape.change == 0 && c.shape.name != "steady"
 	switch {
 	case c.kind == "in flight" && c.foreign > 0:
-		return "the others fill the places by chance: the rate must fall to half until places are tried, and after a step down too many are refused"
+		return "the others fill the places by chance: places are tried only when the rate has fallen by a third, and after a step down too many are refused"
 	case c.kind == "in flight":
 		return "two refusals must show that calls in flight are limited; until then a pace leaves places empty"
 	case c.per == 1 && c.foreign > 0:

@@ -186,8 +186,8 @@ func (s *State) Send(b Bounds, now window.Instant, units float64) (sent window.I
 	return s.sent(now, units, free), 0
 }
 
-// free reports whether the rate has not held a call back, which came some time after it might have,
-// at a rate of a call in a time.
+// free reports whether the rate has not held a call back, which came some time after it might have.
+// Each is the time between two calls at that rate.
 // A demand below the rate says nothing about the limit: its calls do not raise the rate, and its
 // pauses do not lower what is measured.
 func (s *State) free(rest time.Duration, each float64) bool {

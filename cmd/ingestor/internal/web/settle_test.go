@@ -95,7 +95,11 @@ upstreams:
 		}
 	}
 	r.grant(`{"pool": "slots", "units": 2}`)
+	end := time.Now().Add(time.Minute)
 	for used := int64(2); used > 0; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d slots are taken long after their ttl", used)
+		}
 		all, err := r.Ledger.View().Usage(t.Context(), "shop", "")
 		r.Must(err)
 		for _, u := range all {
