@@ -440,6 +440,32 @@ func TestOtherLimitsAreNoPlaces(t *testing.T) {
 	}
 }
 
+// A window has room for a burst after its limit has risen. What passed in it was no rate that has fallen since.
+func TestARiseOfALimitIsNoReasonForPlaces(t *testing.T) {
+	for seed := range uint64(8) {
+		limit := 1200
+		var log []window.Instant
+		r := newRig(seed, nil)
+		r.takes = r.others(6, func(at window.Instant) bool {
+			for len(log) > 0 && at.Sub(log[0]) >= time.Minute {
+				log = log[1:]
+			}
+			if len(log) >= limit {
+				return false
+			}
+			log = append(log, at)
+			return true
+		})
+		r.run(18 * time.Minute)
+		limit = 1800
+		for range 20 {
+			if r.run(time.Minute); r.Chance {
+				t.Fatalf("seed %d: places are tried, with a peak of %.1f a second at a limit of 30", seed, r.Peak)
+			}
+		}
+	}
+}
+
 // One who obeys each wait that is named does so with places, too.
 func TestPlacesObeyWaits(t *testing.T) {
 	s := State{Places: 8}

@@ -71,16 +71,18 @@ func (s *State) gamble(b Bounds) {
 		early = 1
 	}
 	s.Luck += (early - s.Luck) / 16
-	if s.Turns >= settled {
-		s.Peak = max(s.Rate, .99*s.Peak)
+	if s.Turns < settled || len(s.Ends) == 0 {
+		return
 	}
+	passed := s.since(s.Ends[max(0, len(s.Ends)-8)], s.Latest)
+	s.Peak = max(min(s.Rate, 1.5*passed), .99*s.Peak) // a window with room takes a burst, which is no rate
 	if s.Places > 0 || b.Obey || s.Turns < s.Retry || s.Luck < .4 || s.Back < .3 || s.Rate > .65*s.Peak || s.Rate*s.Slow < .5 {
 		return
 	}
 	s.Places, s.Chance, s.Full, s.Set = 1, true, 0, s.Latest
 	s.Retry = s.Turns + s.Turns/4 + 4
 	s.Trial = End{s.Latest, s.Total, s.Idle}
-	s.Beat = s.since(s.Ends[max(0, len(s.Ends)-8)], s.Latest)
+	s.Beat = passed
 }
 
 // lost takes a place away if more calls are refused than chance explains. A trial ends then, and
