@@ -85,6 +85,29 @@ func TestADaemonAfterItsDatabasesClockWasSetBack(t *testing.T) {
 	}
 }
 
+// TestADaemonThatEndedBeforeItsDatabasesClockWasSetBack: it was seen last at a time that is in the future now.
+func TestADaemonThatEndedBeforeItsDatabasesClockWasSetBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 100, oneChart())
+	c := r.catalog()
+	f := r.fleet(c, quick)
+	r.must(f.Insert(t.Context(), r.job("charts"), f.Clock().Now()))
+	for _, was := range []string{
+		`INSERT INTO headroom_fleet.daemons (id, host, pid, version, revision, state, units, skew, started_at, seen_at, jobs)
+			VALUES ('ghost', 'host', 1, 'v', 1, 'running', 0, 0, now(), now() + interval '1 hour', '{charts}')`,
+		"UPDATE headroom_fleet.river_job SET state = 'running', attempt = 1, attempted_at = now() + interval '1 hour', attempted_by = '{ghost}'",
+		"UPDATE headroom_fleet.works SET held_by = 'ghost', held_since = now() + interval '1 hour'",
+	} {
+		_, err := c.Pool().Exec(t.Context(), was)
+		r.must(err)
+	}
+	r.background(f.Run)
+	r.eventually("its work is taken over", func() bool {
+		return r.number(c, "SELECT count(*) FROM headroom_fleet.works WHERE taken_from = 'ghost'") == 1 &&
+			r.number(c, "SELECT coalesce(sum(pages), 0) FROM headroom_catalog.run_work WHERE work = 'US'") > 0
+	})
+}
+
 // TestRiverDatesWorkByTheDatabasesClock: a daemon whose clock is wrong inserts the runs that are due, too, and healthy ones
 // work them at once.
 func TestRiverDatesWorkByTheDatabasesClock(t *testing.T) {

@@ -62,7 +62,7 @@ ON CONFLICT (account, job, work) DO UPDATE SET region = excluded.region, river_j
 WITH gone AS (
 	SELECT held_by FROM headroom_fleet.works
 	WHERE account = $1::text AND job = $2::text AND work = $3::text AND held_by NOT IN ('', $4::text) AND $5::boolean
-		AND NOT EXISTS (SELECT 1 FROM headroom_fleet.daemons d WHERE d.id = held_by AND d.seen_at > clock_timestamp() - $6::interval)
+		AND NOT EXISTS (SELECT 1 FROM headroom_fleet.daemons d WHERE d.id = held_by AND d.seen_at BETWEEN clock_timestamp() - $6::interval AND clock_timestamp() + $6::interval)
 )
 UPDATE headroom_fleet.works SET
 	taken_from = coalesce((SELECT held_by FROM gone), taken_from),
@@ -133,12 +133,13 @@ UPDATE headroom_catalog.cursors SET resume_at = (extract(epoch FROM clock_timest
 WHERE job = $1::text AND resume_at > (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
 
 -- work_free makes work available whose daemon has not been seen for long, notes that, and returns it with
--- that daemon. The daemon may only be cut off, and its job still runs: see fence. It also announces work of which nobody
+-- that daemon. Times in the future are from before the database's clock was set back.
+-- The daemon may only be cut off, and its job still runs: see fence. It also announces work of which nobody
 -- told when it was due. Args: queues, how long, whether this daemon knows who is gone, all queues.
 WITH freed AS (
 	UPDATE headroom_fleet.river_job j SET state = 'available', scheduled_at = clock_timestamp()
-	WHERE $3::boolean AND j.state = 'running' AND j.queue = ANY ($1::text[]) AND j.attempted_at < clock_timestamp() - $2::interval AND NOT EXISTS (
-		SELECT 1 FROM headroom_fleet.daemons d WHERE d.id = j.attempted_by[array_length(j.attempted_by, 1)] AND d.seen_at > clock_timestamp() - $2::interval)
+	WHERE $3::boolean AND j.state = 'running' AND j.queue = ANY ($1::text[]) AND j.attempted_at NOT BETWEEN clock_timestamp() - $2::interval AND clock_timestamp() + $2::interval AND NOT EXISTS (
+		SELECT 1 FROM headroom_fleet.daemons d WHERE d.id = j.attempted_by[array_length(j.attempted_by, 1)] AND d.seen_at BETWEEN clock_timestamp() - $2::interval AND clock_timestamp() + $2::interval)
 	RETURNING j.id, j.queue, j.args, j.attempted_by
 ), taken AS (
 	UPDATE headroom_fleet.works w SET taken_from = f.attempted_by[array_length(f.attempted_by, 1)], taken_at = clock_timestamp(), held_by = '', held_since = NULL
