@@ -39,9 +39,11 @@ type State struct {
 	Slack  float64        `json:"slack,omitempty"` // how long the rate waits for a call, in calls, on average
 	Said   int64          `json:"said"`            // calls that were refused
 
-	Next   window.Instant `json:"next"`   // the earliest instant of the next call
-	Flight []Sent         `json:"flight"` // the calls in flight, in the order in which they were sent
-	Slow   float64        `json:"slow"`   // seconds that slow calls take
+	Next   window.Instant `json:"next"`            // the earliest instant of the next call
+	Flight []Sent         `json:"flight"`          // the calls in flight, in the order in which they were sent
+	Slow   float64        `json:"slow"`            // seconds that slow calls take
+	Swift  float64        `json:"swift,omitempty"` // seconds that slow refusals take
+	Mean   float64        `json:"mean,omitempty"`  // seconds that calls take on average
 
 	Turns int64   `json:"turns"` // episodes that have ended
 	Ends  []End   `json:"ends"`  // the ends of the last ones
@@ -140,6 +142,12 @@ const (
 	// idle is how long nobody asks until the time counts as idle, at high rates. Shorter pauses
 	// count if they are the rule.
 	idle = 100 * time.Millisecond
+	// leastPatience is how long to wait at least for an answer, before one asks again.
+	leastPatience = 10 * time.Millisecond
+	// slowestCall is how long a call takes at most. What takes longer is a clock that was set.
+	slowestCall = time.Hour
+	// lull is how long an episode waits at most for the calls in flight to end: refusals come soon.
+	lull = 2 * time.Second
 	// few calls are no evidence, and sure is how many refusals in a row are.
 	few, sure = 20, 2
 	// perRefusal is the share of calls that the rule accepts to be refused.
@@ -159,9 +167,12 @@ func (s *State) Send(b Bounds, now window.Instant, units float64) (sent window.I
 		s.move(now - s.Latest)
 	}
 	now = s.enter(now)
+	if s.Open != 0 && s.unrefused(now) {
+		s.end(b, now)
+	}
 	if s.Open != 0 {
 		switch {
-		case len(s.Flight) > 0:
+		case s.Probe != 0, len(s.Flight) > 0 && now.Sub(s.Open) < lull:
 			return 0, s.patience()
 		case now < s.After:
 			return 0, s.After.Sub(now)
@@ -170,7 +181,7 @@ func (s *State) Send(b Bounds, now window.Instant, units float64) (sent window.I
 		return s.Probe, 0
 	}
 	if s.Places > 0 && len(s.Flight) >= s.Places {
-		return 0, s.patience()
+		return 0, min(s.patience(), max(seconds(s.Mean/float64(s.Places)), leastPatience))
 	}
 	if now < s.Next {
 		return 0, s.Next.Sub(now)
@@ -184,6 +195,12 @@ func (s *State) Send(b Bounds, now window.Instant, units float64) (sent window.I
 	s.Next = max(s.Next, later(now, -.5*s.size()/rate))
 	s.Next = later(s.Next, units/rate)
 	return s.sent(now, units, free), 0
+}
+
+// unrefused reports whether the probe would have been refused by now: calls take longer than refusals.
+func (s *State) unrefused(now window.Instant) bool {
+	soon := max(4*s.Swift, lull.Seconds())
+	return s.Probe != 0 && s.Slow >= soon && now.Sub(s.Probe).Seconds() >= soon
 }
 
 // free reports whether the rate has not held a call back, which came some time after it might have.
@@ -242,7 +259,7 @@ func (s *State) life() time.Duration { return max(5*time.Second, seconds(4*s.Slo
 
 // patience is when to ask again if an answer must come first.
 func (s *State) patience() time.Duration {
-	return min(max(seconds(s.Slow/4), 10*time.Millisecond), time.Second)
+	return min(max(seconds(s.Slow/4), leastPatience), time.Second)
 }
 
 func (s *State) sent(now window.Instant, units float64, free bool) window.Instant {
@@ -301,10 +318,19 @@ func (s *State) answered(sent window.Instant) (f Sent, known bool) {
 	return f, true
 }
 
-// took notes how long a call took.
-func (s *State) took(sent, now window.Instant) {
+// took notes how long a call took, also one that is no longer known because it took so long.
+func (s *State) took(sent, now window.Instant, refused bool) {
 	d := now.Sub(sent).Seconds()
+	if d < 0 || d > slowestCall.Seconds() {
+		return
+	}
 	s.Slow = max(d, s.Slow+(d-s.Slow)/64)
+	if refused {
+		s.Swift = max(d, s.Swift+(d-s.Swift)/64)
+	} else {
+		s.Mean = cmp.Or(s.Mean, d)
+		s.Mean += (d - s.Mean) / 16
+	}
 }
 
 // Unsent says that a call was never sent.
@@ -322,10 +348,8 @@ func (s *State) Unsent(b Bounds, sent, now window.Instant) {
 // Accepted says that the upstream has accepted a call.
 func (s *State) Accepted(b Bounds, sent, now window.Instant, units float64) {
 	now = s.enter(now)
-	f, known := s.answered(sent)
-	if known {
-		s.took(sent, now)
-	}
+	f, _ := s.answered(sent)
+	s.took(sent, now, false)
 	switch {
 	case s.Places > 0:
 		s.roomy(f)
@@ -335,7 +359,7 @@ func (s *State) Accepted(b Bounds, sent, now window.Instant, units float64) {
 	}
 	s.Most = max(s.Most, f.With)
 	s.Total += units
-	if s.Open != 0 && sent == s.Probe {
+	if s.Open != 0 && sent >= s.Open { // a probe, which may have been slower than any call before
 		s.end(b, now)
 	}
 }
@@ -365,10 +389,8 @@ func (s *State) since(e End, now window.Instant) float64 {
 // Refused says that the upstream has refused a call, and which wait it has named, if any.
 func (s *State) Refused(b Bounds, sent, now window.Instant, named time.Duration) {
 	now = s.enter(now)
-	f, known := s.answered(sent)
-	if known {
-		s.took(sent, now)
-	}
+	f, _ := s.answered(sent)
+	s.took(sent, now, true)
 	s.Said++
 	switch n := len(s.Ends); {
 	case s.Open != 0 && sent == s.Probe:

@@ -22,6 +22,7 @@ type rig struct {
 	takes    func(at window.Instant) bool
 	named    time.Duration
 	width    int
+	long     time.Duration  // how much longer calls take that are accepted
 	costs    func() float64 // of the next call; nil: 1
 	cost     float64
 	calls    []call
@@ -67,7 +68,11 @@ func (r *rig) run(d time.Duration) {
 				break
 			}
 			took := 50*time.Millisecond + time.Duration(r.rng.Int64N(int64(150*time.Millisecond)))
-			r.calls = append(r.calls, call{sent, r.now.Add(took), r.takes(r.now), r.cost})
+			ok := r.takes(r.now)
+			if ok {
+				took += r.long
+			}
+			r.calls = append(r.calls, call{sent, r.now.Add(took), ok, r.cost})
 			r.cost = 0
 		}
 		r.now = r.now.Add(5 * time.Millisecond)
@@ -165,6 +170,21 @@ func TestCallsThatNeverEndHoldNobodyUp(t *testing.T) {
 	between(t, "the share of the limit that was used", float64(r.accepted)/(10*1200), .9, 1.01)
 	if n := len(r.Flight); n > r.width {
 		t.Errorf("%d calls are in flight, at most %d can be", n, r.width)
+	}
+}
+
+// A language model refuses at once, and takes a minute for an answer.
+func TestCallsThatTakeLong(t *testing.T) {
+	for _, long := range []time.Duration{4 * time.Second, 7 * time.Second, 20 * time.Second, time.Minute} {
+		for seed := range uint64(3) {
+			r := newRig(seed, bucket(4, 20))
+			r.width, r.long = 500, long
+			r.run(15 * time.Minute)
+			r.accepted, r.refused = 0, 0
+			r.run(15 * time.Minute)
+			between(t, "the share of the limit if calls take "+long.String(), float64(r.accepted)/(15*60*4), .93, 1.01)
+			between(t, "the share that was refused", float64(r.refused)/float64(r.accepted), 0, .01)
+		}
 	}
 }
 
