@@ -50,7 +50,7 @@ func (l *Ledger) drawn(ctx context.Context, h *Hold, c *Call) (*Reservation, err
 	}
 	switch {
 	case errors.Is(err, ErrOutage):
-		l.notSent(price.charges[0].Pool, id, false)
+		l.notSent(price.charges[0].Pool, id, anew)
 		l.heard.notSpaced(price)
 		r, failed := l.admit(ctx, c, price, id, err)
 		return r, l.unseen(ctx, c, r, err, failed)

@@ -513,3 +513,102 @@ func TestACallThatIsHeldBackGoesNotFirst(t *testing.T) {
 	}
 	must(t, l, quota.Call{Method: "list"})
 }
+
+// Whatever a program says at the end of a call, the one that goes first after a refusal lets the others follow.
+func TestEachEndOfACallIsTold(t *testing.T) {
+	get := quota.Call{Method: "get"}
+	done := func(end func(*quota.Ledger, *quota.Reservation) error) func(*quota.Ledger) error {
+		return func(l *quota.Ledger) error {
+			r, err := l.Reserve(t.Context(), get)
+			if err == nil {
+				err = end(l, r)
+			}
+			return err
+		}
+	}
+	for name, call := range map[string]func(*quota.Ledger) error{
+		"Answered": done(func(_ *quota.Ledger, r *quota.Reservation) error { r.Answered(); return nil }),
+		"Done":     done(func(_ *quota.Ledger, r *quota.Reservation) error { return r.Done(t.Context()) }),
+		"by token": done(func(l *quota.Ledger, r *quota.Reservation) error { return l.Done(t.Context(), r.Token()) }),
+		"Settle": done(func(_ *quota.Ledger, r *quota.Reservation) error {
+			_, err := r.Settle(t.Context(), quota.Units{"calls": 1, "daily": 1})
+			return err
+		}),
+		"Do": func(l *quota.Ledger) error {
+			return l.Do(t.Context(), get, func(context.Context) error { return nil })
+		},
+		"Do with an error": func(l *quota.Ledger) error {
+			err := l.Do(t.Context(), get, func(context.Context) error { return context.Canceled })
+			if errors.Is(err, context.Canceled) {
+				return nil
+			}
+			return err
+		},
+	} {
+		r := newLearnedRig(t, learnedBook, 1)
+		l := r.ledgers[0]
+		if _, err := must(t, l, get).Refused(t.Context(), quota.Pool{Upstream: "shop", Name: "calls"}, 0); err != nil {
+			t.Fatal(err)
+		}
+		calls := 0
+		for range 300 {
+			r.clock.Advance(100 * time.Millisecond)
+			switch err := call(l); {
+			case err == nil:
+				calls++
+			case !errors.Is(err, quota.ErrRefused):
+				t.Fatal(name, err)
+			}
+		}
+		if calls < 12 {
+			t.Errorf("%s: %d calls in half a minute after a refusal, want 12 at least", name, calls)
+		}
+		usage, err := l.View().Usage(t.Context(), "shop", "")
+		if err != nil || name == "Do with an error" && usage[0].Learned.Rate > 2 {
+			t.Errorf("%s: %+v %v, want no rate of calls that may have been refused", name, usage[0].Learned, err)
+		}
+	}
+}
+
+// stuck is a clock that stands: who sleeps is only woken.
+type stuck struct{ *quota.SimClock }
+
+func (stuck) Sleep(ctx context.Context, _ time.Duration) error { <-ctx.Done(); return ctx.Err() }
+
+// A call that waits for a place has it when another call of the process has ended.
+func TestAPlaceThatIsFreeIsTaken(t *testing.T) {
+	clock := quota.NewSimClock(time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC))
+	store := memstore.New(&memstore.Options{Clock: clock})
+	if _, _, err := store.SwapNote(t.Context(), "learned shop/calls", 0, `{"c":1,"rm":10,"slow":4,"turns":1}`); err != nil {
+		t.Fatal(err)
+	}
+	b, err := book.Parse("costs.yaml", []byte(learnedBook), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := quota.New(b, store, &quota.Options{Clock: stuck{clock}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := must(t, l, quota.Call{Method: "get"})
+	for range 5 {
+		next := make(chan *quota.Reservation, 1)
+		go func() {
+			r, err := l.Wait(t.Context(), quota.Call{Method: "get"}, time.Hour)
+			if err != nil {
+				t.Error(err)
+			}
+			next <- r
+		}()
+		for l.Waiting() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		clock.Advance(10 * time.Millisecond)
+		first.Answered()
+		select {
+		case first = <-next:
+		case <-time.After(time.Minute):
+			t.Fatal("nobody has told the one that waits")
+		}
+	}
+}

@@ -27,6 +27,7 @@ type learner struct {
 	bounds pace.Bounds
 	ahead  time.Duration       // the store's clock minus the ledger's
 	open   bool                // a call was refused, and none has passed since
+	held   bool                // calls wait for answers: for that of the probe, or for places
 	most   int                 // of sent, before old ones are forgotten
 	sent   map[string]sentCall // calls of this process that have no answer yet, by their ids
 	told   []told              // that the note does not have
@@ -150,7 +151,7 @@ func (lr *learner) saw(n Note, now time.Time) {
 	lr.version, lr.read = n.Version, now
 	lr.mu.Lock()
 	defer lr.mu.Unlock()
-	lr.ahead, lr.open = n.Now.Sub(now), lr.state.Open != 0
+	lr.ahead, lr.open, lr.held = n.Now.Sub(now), lr.state.Open != 0, lr.state.Open != 0 || lr.state.Places > 0
 	if u := lr.unsure; u != nil {
 		if lr.unsure = nil; n.Text == u.text { // it was written
 			lr.told = slices.Delete(lr.told, 0, min(u.told, len(lr.told)))
@@ -182,13 +183,18 @@ func (t *told) tell(s *pace.State, b pace.Bounds, ahead time.Duration) {
 // hear notes what became of a call.
 func (lr *learner) hear(l *Ledger, id string, as answer, settled bool) {
 	lr.mu.Lock()
-	defer lr.mu.Unlock()
 	c, sent := lr.sent[id]
 	if !sent || settled && c.tells {
+		lr.mu.Unlock()
 		return
 	}
 	delete(lr.sent, id)
 	lr.note(l, told{sentCall: c, as: as, owner: true})
+	held := lr.held
+	lr.mu.Unlock()
+	if held {
+		l.line.freed([]Pool{lr.pool}, 0, time.Time{})
+	}
 }
 
 // note notes what became of a call, to be written a moment later. The caller holds the lock.

@@ -212,7 +212,8 @@ func (l *Ledger) storeError(ctx context.Context, op string, err error) error {
 
 // Do reserves a call and then calls fn. It keeps the charge, unless fn's error matches
 // [ErrUnsent]: then it releases the units. The call is in flight until fn returns. Do
-// returns fn's error unchanged.
+// returns fn's error unchanged. Such an error says nothing about a limit that is learned: one who
+// must tell refusals from other errors reserves, and says [Reservation.Refused].
 func (l *Ledger) Do(ctx context.Context, c Call, fn func(context.Context) error) error {
 	r, err := l.Reserve(ctx, c)
 	if err != nil {
@@ -221,6 +222,8 @@ func (l *Ledger) Do(ctx context.Context, c Call, fn func(context.Context) error)
 	defer func() { _ = r.Done(ctx) }() // the ledger tries again by itself
 	if err = fn(ctx); err == nil {
 		r.Answered()
+	} else {
+		r.Unanswered()
 	}
 	if errors.Is(err, ErrUnsent) && c.Family == "" { // families have no receipts, so nothing comes back
 		if _, failed := r.Release(ctx); failed != nil {

@@ -92,6 +92,9 @@ func (r *Reservation) Done(ctx context.Context) error {
 	if !r.made() {
 		return BadInput("done: this reservation was not made by a ledger: see Ledger.Reserve")
 	}
+	if r.price.learns {
+		r.ledger.learned(r.Pool.Upstream, r.Pool.Account, r.ID, wasAccepted, true)
+	}
 	if r.bill != nil {
 		r.ledger.slots.stands(r.bill.token)
 	}
