@@ -321,7 +321,7 @@ func (s *State) answered(sent window.Instant) (f Sent, known bool) {
 // took notes how long a call took, also one that is no longer known because it took so long.
 func (s *State) took(sent, now window.Instant, refused bool) {
 	d := now.Sub(sent).Seconds()
-	if d < 0 || d > slowestCall.Seconds() {
+	if d <= 0 || d > slowestCall.Seconds() { // somebody else has told it, or a clock was set
 		return
 	}
 	s.Slow = max(d, s.Slow+(d-s.Slow)/64)
