@@ -49,7 +49,7 @@ upstreams:
 type outage struct {
 	quota.Store
 	out, deaf atomic.Bool
-	only      string
+	only      atomic.Value // the name of the upstream; "" and nil are all
 	asked     atomic.Int64
 	gone      atomic.Bool // so are the receipts
 }
@@ -58,13 +58,14 @@ var errOut = errors.New("no route to host")
 
 func (s *outage) Settle(ctx context.Context, t quota.Token, units quota.Units) (quota.Settlement, error) {
 	s.asked.Add(1)
+	only, _ := s.only.Load().(string)
 	switch {
 	case s.deaf.Load():
 		_, _ = s.Store.Settle(ctx, t, units)
 		return quota.Settlement{}, errOut
 	case s.gone.Load():
 		return quota.Settlement{}, quota.ErrNoReceipt
-	case s.out.Load() && (s.only == "" || s.only == t.Upstream):
+	case s.out.Load() && (only == "" || only == t.Upstream):
 		return quota.Settlement{}, errOut
 	}
 	return s.Store.Settle(ctx, t, units)
@@ -139,6 +140,12 @@ func (o *owing) ask(ctx context.Context, host string, tokens int) {
 	synctest.Wait()
 }
 
+// sleep also waits for what then goes on.
+func (o *owing) sleep(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 // used checks what the ledger counts, and how many slots are taken.
 func (o *owing) used(when string, tokens, millionths, slots int64) {
 	o.Helper()
@@ -183,7 +190,7 @@ func TestOutageAtTheEndOfAnAnswer(t *testing.T) {
 				o.store.out.Store(true)
 				o.ask(ctx, "llm.example.com", int(c.max))
 				o.used("out", c.max, c.max*1000, 1)
-				time.Sleep(time.Minute)
+				o.sleep(time.Minute)
 				if n := o.store.asked.Load(); n < 5 || n > 12 {
 					o.Errorf("it was tried %d times in a minute", n)
 				}
@@ -192,7 +199,7 @@ func TestOutageAtTheEndOfAnAnswer(t *testing.T) {
 					o.Errorf("the budget has %d\n%s", budget.Spent(), &o.log)
 				}
 				o.store.out.Store(false)
-				time.Sleep(longestPause)
+				o.sleep(longestPause)
 				o.used("back", c.tokens, c.tokens*1000, 0)
 				o.has(late, final, "calls=1")
 				units := record.Units()
@@ -201,7 +208,7 @@ func TestOutageAtTheEndOfAnAnswer(t *testing.T) {
 					o.Errorf("the budget has %d and %d millionths, the record %v", budget.Spent(), spent, units)
 				}
 				asked := o.store.asked.Load()
-				time.Sleep(time.Hour)
+				o.sleep(time.Hour)
 				if o.store.asked.Load() != asked || o.owed.timer != nil {
 					o.Error("it goes on")
 				}
@@ -213,7 +220,7 @@ func TestOutageAtTheEndOfAnAnswer(t *testing.T) {
 // If the pools were settled and the bill was not, the bill alone is missing.
 func TestOutageOfTheBill(t *testing.T) {
 	owes(t, func(o *owing) {
-		o.store.only = book.Budgets
+		o.store.only.Store(book.Budgets)
 		o.store.out.Store(true)
 		o.ask(o.Context(), "llm.example.com", 300)
 		if err := o.Flush(o.Context()); !errors.Is(err, quota.ErrOutage) {
@@ -222,7 +229,7 @@ func TestOutageOfTheBill(t *testing.T) {
 		o.has(`missing="budgets/all +0.40 USD"`, "", `remedy="ingestor quota adjust budgets/all '0.40 USD' --reason 'not settled' --ledger sqlite:l.db"`)
 		o.used("out", 700, 300_000, 1)
 		o.store.out.Store(false)
-		time.Sleep(longestPause)
+		o.sleep(longestPause)
 		o.used("back", 700, 700_000, 0)
 	})
 }
@@ -234,9 +241,9 @@ func TestOutageOfTheReply(t *testing.T) {
 		o.store.deaf.Store(true)
 		o.ask(WithBudget(o.Context(), budget), "llm.example.com", 300)
 		o.used("settled", 700, 300_000, 1)
-		time.Sleep(time.Second)
+		o.sleep(time.Second)
 		o.store.deaf.Store(false)
-		time.Sleep(longestPause)
+		o.sleep(longestPause)
 		o.used("heard", 700, 700_000, 0)
 		if budget.Spent() != 700 || budget.Pools()["budgets/all"] != 700_000 {
 			o.Errorf("the budget has %v", budget.Pools())
@@ -274,16 +281,16 @@ func TestOutageBeforeARelease(t *testing.T) {
 // is no receipt any more, a call is given up.
 func TestOutageOfOneUpstream(t *testing.T) {
 	owes(t, func(o *owing) {
-		o.store.only = "other"
+		o.store.only.Store("other")
 		o.store.out.Store(true)
 		o.ask(o.Context(), "other.example.com", 30)
 		o.ask(o.Context(), "other.example.com", 30)
-		o.store.only = ""
+		o.store.only.Store("")
 		o.ask(o.Context(), "llm.example.com", 300)
-		o.store.only = "other"
-		time.Sleep(longestPause)
+		o.store.only.Store("other")
+		o.sleep(longestPause)
 		o.used("beside it", 700, 700_000, 1) // slots are still out
-		time.Sleep(quota.ReceiptLife)
+		o.sleep(quota.ReceiptLife)
 		if n := strings.Count(o.log.String(), `missing="other/tokens +670"`); n != 2 {
 			o.Errorf("%d calls are given up:\n%s", n, &o.log)
 		}
@@ -293,7 +300,7 @@ func TestOutageOfOneUpstream(t *testing.T) {
 		o.ask(o.Context(), "llm.example.com", 300)
 		o.store.out.Store(false)
 		o.store.gone.Store(true)
-		time.Sleep(longestPause)
+		o.sleep(longestPause)
 		o.has(final, late, "no receipt", `missing="budgets/all +0.40 USD, llm/tokens +400"`)
 		o.used("no receipt", 300, 300_000, 0)
 		if len(o.owed.list) > 0 || o.owed.timer != nil {
@@ -317,7 +324,7 @@ func TestOutageOfManyCalls(t *testing.T) {
 		}
 		o.has("calls=4096", "", fmt.Sprintf("llm/tokens +%d", mostOwed*690))
 		o.store.out.Store(false)
-		time.Sleep(10 * time.Minute) // the ledger tries the slot of the last one again by itself
+		o.sleep(10 * time.Minute) // the ledger tries the slot of the last one again by itself
 		o.used("back", mostOwed*700+10, (mostOwed*700+10)*1000, 0)
 	})
 }
@@ -357,7 +364,7 @@ func TestReportsInAnOutage(t *testing.T) {
 		_ = o.ledger.Flush(o.Context())
 		o.used("out", 300, 300_000, 1)
 		o.store.out.Store(false)
-		time.Sleep(longestPause)
+		o.sleep(longestPause)
 		_ = o.ledger.Flush(o.Context())
 		o.used("back", 700, 700_000, 0)
 		left = "998600"
