@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/headroom-quota/headroom/quota/book"
@@ -28,8 +29,9 @@ import (
 type bill struct {
 	token   Token
 	units   int64
-	budgets []Pool   // without keys
-	charges []Charge // of the budgets and of the rates of their steps, or nil for the bill of a token
+	budgets []Pool      // without keys
+	charges []Charge    // of the budgets and of the rates of their steps, or nil for the bill of a token
+	alone   atomic.Bool // it is not settled, and the pools of its call are
 }
 
 // spends reports whether the calls of an upstream spend budgets.
@@ -524,6 +526,7 @@ func (b *bill) settleAll(ctx context.Context, l *Ledger, units Units, bounds *pr
 	}
 	s, err := pools(units.withoutMoney())
 	if err == nil && b != nil {
+		b.alone.Store(true)
 		err = b.settle(ctx, l, units, bounds)
 	}
 	return s, err

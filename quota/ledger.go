@@ -67,6 +67,9 @@ type Ledger struct {
 // settleTimeout bounds settling and releasing, which go on after the caller's context is cancelled.
 const settleTimeout = 5 * time.Second
 
+// Flag returns [Options].Flag, for messages that name commands.
+func (l *Ledger) Flag() string { return l.flag }
+
 // errNotMade is the error of a nil or zero ledger.
 var errNotMade = BadInput("this ledger was not made by quota.New")
 

@@ -2,7 +2,10 @@ package quota
 
 import (
 	"context"
+	"maps"
 	"sync"
+
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // Reservation is a granted call. Its units are taken and count as spent, so a call that
@@ -63,6 +66,29 @@ func (r *Reservation) settle(ctx context.Context, units Units) (Settlement, erro
 		return Settlement{}, BadInput("settle: this reservation was not made by a ledger: see Ledger.Reserve")
 	}
 	return r.bill.settleAll(ctx, r.ledger, units, nil, func(units Units) (Settlement, error) { return r.settlePools(ctx, units) })
+}
+
+// Missing returns the units that the ledger lacks of each pool until Settle succeeds, or Release
+// if units is nil. It has too many if they are negative. With them, a person can correct a call
+// that could not be settled.
+func (r *Reservation) Missing(units Units) map[Pool]int64 {
+	if !r.made() {
+		return nil
+	}
+	all := make(map[Pool]int64)
+	if r.bill == nil || !r.bill.alone.Load() {
+		costs := units.withoutMoney().atLeast(r.least())
+		for _, c := range withoutSlots(r.price.charges) {
+			all[c.Pool] = costs[chargeName(c.Pool)] - c.Units
+		}
+	}
+	if n, named := units[book.Money]; named || units == nil {
+		for _, pool := range r.Budgets() {
+			all[pool] = n - r.bill.units
+		}
+	}
+	maps.DeleteFunc(all, func(_ Pool, n int64) bool { return n == 0 })
+	return all
 }
 
 // settlePools settles all but the bill.

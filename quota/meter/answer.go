@@ -3,6 +3,7 @@ package meter
 import (
 	"context"
 	"io"
+	"log/slog"
 	"maps"
 	"net/http"
 	"runtime"
@@ -79,7 +80,11 @@ func (a *answer) watch() {
 		return
 	}
 	giveBack := func() {
-		c.t.later.do(func() { c.unsettled(c.t.ledger.Done(c.context(), token)) })
+		c.t.later.do(func() {
+			if err := c.t.ledger.Done(c.context(), token); err != nil {
+				c.log(slog.LevelWarn, "slots are not given back yet; the ledger tries again", slog.String("error", err.Error()))
+			}
+		})
 	}
 	a.stop = context.AfterFunc(c.context(), giveBack)
 	a.idle = time.AfterFunc(c.slots, giveBack)

@@ -119,7 +119,9 @@ func TestLogSaysWhatCallersDoNotSee(t *testing.T) {
 				_, _ = io.Copy(io.Discard, resp.Body)
 				_ = resp.Body.Close()
 			}
-			r.flush()
+			if err := r.transport().Flush(t.Context()); errors.Is(err, quota.ErrOutage) != c.settles {
+				t.Error(err)
+			}
 			for _, want := range c.says {
 				if !strings.Contains(r.log.String(), want) {
 					t.Errorf("the log does not have %s:\n%s", want, r.log)

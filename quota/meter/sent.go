@@ -2,7 +2,6 @@ package meter
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
 	"net/http/httptrace"
 	"sync/atomic"
@@ -58,7 +57,6 @@ func (c *call) settle(resp *http.Response, err error) {
 	switch {
 	case err != nil && c.sent.unsent():
 		c.giveBack()
-		c.done()
 	case c.free && c.slots == 0:
 		c.settleTo(quota.Units{}, reserved(c.granted))
 	case answered && (c.content != nil || c.slots > 0):
@@ -71,7 +69,6 @@ func (c *call) settle(resp *http.Response, err error) {
 			all[pool] *= conns
 		}
 		c.settleNow(all)
-		c.done()
 	default:
 		c.done()
 	}
@@ -117,25 +114,36 @@ func (c *call) settleTo(units, reserved quota.Units) {
 	}
 	c.t.later.do(func() {
 		defer c.content.settled()
-		if !same {
+		if same {
+			c.done()
+		} else {
 			c.settleNow(units)
 		}
-		c.done()
 	})
 }
 
+// settleNow settles a call, and gives back its slots.
 func (c *call) settleNow(units quota.Units) {
-	if _, err := c.granted.Settle(c.context(), units); err != nil {
-		c.unsettled(err)
-		return
-	}
-	charged.Of(c.context()).Settle(c.keys, c.granted, units)
-	if b := c.caller.Budget; b != nil {
-		before := reserved(c.granted)
+	record, keys, granted := charged.Of(c.context()), c.keys, c.granted
+	budget, more := c.caller.Budget, spending{}
+	if budget != nil {
+		before := reserved(granted)
 		if _, named := units[book.Money]; !named {
 			delete(before, book.Money) // it stands
 		}
-		b.add(c.spends(units, before))
+		more = c.spends(units, before)
+	}
+	c.pay(units, func() {
+		record.Settle(keys, granted, units)
+		budget.add(more)
+	})
+}
+
+// pay settles a call, now or when the ledger answers again. After it, then is called once.
+func (c *call) pay(units quota.Units, then func()) {
+	d := &debt{t: c.t, ctx: context.WithoutCancel(c.context()), granted: c.granted, units: units, then: then}
+	if err := d.pay(); err != nil {
+		c.owe(d, err)
 	}
 }
 
@@ -150,21 +158,17 @@ func reserved(r *quota.Reservation) quota.Units {
 
 // done gives back the slots of a call, once nothing of it is under way any more: its answer
 // has ended or was closed, or it has no answer.
-func (c *call) done() { c.unsettled(c.granted.Done(c.context())) }
-
-func (c *call) giveBack() {
-	c.refund()
-	if _, err := c.granted.Release(c.context()); err != nil {
-		c.unsettled(err)
-		return
+func (c *call) done() {
+	if err := c.granted.Done(c.context()); err != nil {
+		d := &debt{t: c.t, ctx: context.WithoutCancel(c.context()), granted: c.granted}
+		d.settled.Store(true)
+		c.owe(d, err)
 	}
-	charged.Of(c.context()).Settle(c.keys, c.granted, nil)
 }
 
-// unsettled logs an error after which the ledger's count of a call is wrong. The caller does not
-// get this error, but the call's own answer or error.
-func (c *call) unsettled(err error) {
-	if err != nil {
-		c.log(slog.LevelWarn, "call not settled", slog.String("error", err.Error()))
-	}
+// giveBack releases a call that was not sent.
+func (c *call) giveBack() {
+	c.refund()
+	record, keys, granted := charged.Of(c.context()), c.keys, c.granted
+	c.pay(nil, func() { record.Settle(keys, granted, nil) })
 }

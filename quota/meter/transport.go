@@ -77,6 +77,7 @@ type Transport struct {
 	memory   memory
 	refusals stretch.Set[refusedLine] // that were logged
 	later    later                    // settlements
+	owed     owed                     // those that failed
 	unlisted unlisted
 	shuts    later // blocks of pools, by answers that are no errors
 }
@@ -98,6 +99,7 @@ func New(ledger *quota.Ledger, o *Options) (*Transport, error) {
 	t.set.Account = cmp.Or(t.set.Account, quota.DefaultAccount)
 	t.set.Price, t.set.Actual = maps.Clone(t.set.Price), maps.Clone(t.set.Actual)
 	t.set.Base, t.set.Logger = cmp.Or(t.set.Base, http.DefaultTransport), cmp.Or(t.set.Logger, slog.Default())
+	t.owed.turn = make(chan struct{}, 1)
 	t.memory.costs = make(map[costOf]*recent)
 	return t, nil
 }
@@ -105,18 +107,20 @@ func New(ledger *quota.Ledger, o *Options) (*Transport, error) {
 // Flush waits for the work that goes on behind the callers' backs: calls whose answers have
 // ended are settled, and pools are shut. Then it writes what calls have cost, and the units of
 // others that answers have reported. Call it before the program ends; otherwise the last
-// calls keep their estimates.
+// calls keep their estimates. If the ledger is out, they are logged, and the error matches
+// [quota.ErrOutage]. The transport goes on trying.
 func (t *Transport) Flush(ctx context.Context) error {
 	if t == nil || t.ledger == nil {
 		return errNotMade
 	}
 	for _, l := range []*later{&t.shuts, &t.later} {
 		if err := l.wait(ctx); err != nil {
-			return err
+			return errors.Join(err, t.owed.flush(ctx))
 		}
 	}
+	err := t.owed.flush(ctx)
 	t.shareAllCosts(ctx)
-	return t.ledger.Flush(ctx)
+	return errors.Join(err, t.ledger.Flush(ctx))
 }
 
 var errNotMade = quota.BadInput("this transport was not made by meter.New")
@@ -193,7 +197,6 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if below != nil && r != nil {
 		c.giveBack()
-		c.done()
 	} else {
 		c.settle(resp, err)
 	}

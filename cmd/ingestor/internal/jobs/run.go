@@ -34,6 +34,7 @@ import (
 	"github.com/headroom-quota/headroom/ingest/fleet"
 	"github.com/headroom-quota/headroom/ingest/youtube"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/meter"
 )
 
 type runFlags struct {
@@ -125,6 +126,20 @@ type works struct {
 	clock    quota.Clock
 	log      *slog.Logger
 	pings    *notify.Pinger
+	metered  *atomic.Pointer[meter.Transport] // of the settings in force
+}
+
+// flushing bounds how long the end of a program waits for its last calls to be settled.
+const flushing = 5 * time.Second
+
+// flush settles the last calls. The log has those that the ledger cannot be told.
+func (w *works) flush() error {
+	ctx, cancel := context.WithTimeout(context.Background(), flushing)
+	defer cancel()
+	if err := w.metered.Load().Flush(ctx); err != nil {
+		w.log.Warn("the ledger lacks what the last calls have told", "error", err)
+	}
+	return nil
 }
 
 // begins is a tracer that also says that runs begin.
@@ -150,7 +165,7 @@ func (w *works) run(ctx context.Context, j *ingest.Job, why ingest.Occasion) (*i
 }
 
 func openWorks(ctx context.Context, a *session.Session, s *settings.Settings, done *console.Closers, progress func(ingest.Progress)) (*works, error) {
-	w := &works{settings: s, log: a.Log, clock: a.Clock, pings: notify.NewPinger(a.Log)}
+	w := &works{settings: s, log: a.Log, clock: a.Clock, pings: notify.NewPinger(a.Log), metered: new(atomic.Pointer[meter.Transport])}
 	deaf := context.AfterFunc(ctx, func() {
 		w.log.Info("stopping: open pages are finished and kept; a second signal ends them, too")
 	})
@@ -173,7 +188,11 @@ func openWorks(ctx context.Context, a *session.Session, s *settings.Settings, do
 	if err := session.CheckLocal(ctx, s, w.catalog, warn); err != nil {
 		return nil, err
 	}
-	return withSettings(a, w, s, progress)
+	w, err = withSettings(a, w, s, progress)
+	if err == nil {
+		done.Add(w.flush)
+	}
+	return w, err
 }
 
 // withSettings returns works with a new runner for these settings.
@@ -186,6 +205,7 @@ func withSettings(a *session.Session, w *works, s *settings.Settings, progress f
 	if err != nil {
 		return nil, console.Config(err)
 	}
+	w.metered.Store(transport)
 	by := *w
 	by.settings = s
 	by.pings.Set(s.Ping)
