@@ -97,6 +97,7 @@ func (c *call) blocksNothing(resp *http.Response) {
 
 // shut shuts the pools that a refusal is about, for every process.
 func (c *call) shut(no *refusal) {
+	defer c.granted.Unanswered() // to learned limits that the refusal is not about, it is no call that has passed
 	var pools []quota.Pool
 	for _, name := range no.pools(c) {
 		if pool, ok := c.refusedPool(name); ok {
@@ -132,7 +133,7 @@ func (c *call) shut(no *refusal) {
 	}
 }
 
-// pools returns the pools to block: those of the rule, or else those of the call.
+// pools returns the pools that a refusal is about: those of the rule, or else the likely ones of the call.
 func (no *refusal) pools(c *call) []string {
 	switch {
 	case no.rule.Credential:
@@ -142,9 +143,42 @@ func (no *refusal) pools(c *call) []string {
 	case no.rule.Pools != nil:
 		return no.rule.Pools
 	case c.method != nil:
-		return slices.Sorted(maps.Keys(c.method.Charges))
+		return no.likely(c, slices.Sorted(maps.Keys(c.method.Charges)))
 	}
 	return nil
+}
+
+// likely leaves out the pools of a call that a refusal is hardly about. These are slots, and beside a learned
+// limit those with a published limit, unless the answer tells that it is used up, or the refusal lasts until its reset.
+func (no *refusal) likely(c *call, all []string) []string {
+	learns := len(c.learned()) > 0
+	likely := slices.DeleteFunc(slices.Clone(all), func(name string) bool {
+		p := c.upstream.Pools[name]
+		switch {
+		case p == nil || p.Learned != nil:
+			return false
+		case p.Windows[0].InFlight():
+			return true
+		}
+		return learns && !c.usedUp(name) && !(no.rule.Until == book.UntilReset && p.Calendar())
+	})
+	if len(likely) == 0 {
+		return all // nothing else would keep the next call
+	}
+	return likely
+}
+
+// learned returns the pools of a call whose limits are learned.
+func (c *call) learned() (all []string) {
+	if c.method == nil || c.granted == nil {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.method.Charges)) {
+		if p := c.upstream.Pools[name]; p != nil && p.Learned != nil {
+			all = append(all, name)
+		}
+	}
+	return all
 }
 
 // block shuts a pool for every process, or lowers the rate of one whose limit is learned. Other
@@ -153,8 +187,7 @@ func (no *refusal) pools(c *call) []string {
 func (c *call) block(pool quota.Pool, no *refusal) (spaced bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.context()), blockTimeout)
 	defer cancel()
-	ledger := c.t.ledger
-	of := c.upstream.Pools[pool.Name]
+	ledger, of := c.t.ledger, c.upstream.Pools[pool.Name]
 	if learns := of != nil && of.Learned != nil && c.granted != nil; learns && no.rule.Until == book.UntilReset && of.Calendar() {
 		c.granted.Unanswered() // the pool is shut, which says nothing about its rate
 	} else if learns {
