@@ -97,6 +97,8 @@ func TestPoolsOfARefusalThatNamesNone(t *testing.T) {
 		{"the rule names no learned limit", "POST /charge", "{status: 429, pools: daily, for: 10s}", "", []string{"daily"}, 0, false},
 		{"no learned limit", "GET /list", "{status: 429, for: 10s}", "", []string{"hourly"}, 0, false},
 		{"slots alone", "GET /watch", "{status: 429, for: 10s}", "", []string{"slots"}, 0, false},
+		{"no rule", "POST /charge", "{status: 503, for: 10s}", "", nil, 1, true},
+		{"a rule without its header", "POST /charge", "{status: 429, until: x-reset}", "", nil, 1, true},
 		{"no rule, and no learned limit", "GET /list", "{status: 503, for: 10s}", "", nil, 0, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -125,5 +127,24 @@ func TestPoolsOfARefusalThatNamesNone(t *testing.T) {
 				t.Errorf("learned is %+v, want %d refusals, and none accepted", k, c.told)
 			}
 		})
+	}
+}
+
+// A refusal that no rule is about leaves the learned rate low, and the log says so.
+func TestNoRuleIsAboutARefusalOfALearnedLimit(t *testing.T) {
+	r := priced(t, learnedBook+"      - {status: 429, until: x-reset}\n", answering(429, ""))
+	refused := 0
+	for range 100 {
+		if status, _, err := r.do(t.Context(), "POST", "https://api.example.com/charge", ""); err == nil && status == 429 {
+			refused++
+		}
+		r.clock.Advance(20 * time.Millisecond)
+	}
+	r.flush()
+	if k := r.usage("api/calls").Learned; k.Refusals != int64(refused) || k.Rate > 5 || refused == 100 {
+		t.Errorf("learned is %+v from %d refusals", k, refused)
+	}
+	if !strings.Contains(r.log.String(), "learned=api/calls") {
+		t.Errorf("the log does not say that the limit is told:\n%s", r.log)
 	}
 }

@@ -79,10 +79,18 @@ func (c *call) readRefusal(resp *http.Response) ([]watcher, error) {
 	return nil, nil
 }
 
-// blocksNothing says that calls go on although the upstream refuses them, once in a while.
+// blocksNothing says that calls go on although the upstream refuses them, once in a while. Limits that are
+// learned are told: to them, such a call must not pass for one that was accepted.
 func (c *call) blocksNothing(resp *http.Response) {
 	if resp.StatusCode != http.StatusTooManyRequests {
 		return
+	}
+	var attrs []slog.Attr
+	for _, name := range c.learned() {
+		attrs = append(attrs, slog.String("learned", c.pool(name).String()))
+		if err := c.learn(c.pool(name), 0); err != nil {
+			attrs = append(attrs, slog.String("error", err.Error()))
+		}
 	}
 	line := refusedLine{pool: quota.Pool{Upstream: c.upstream.Name, Account: c.account}, method: c.name}
 	level, now := slog.LevelWarn, c.t.ledger.Now()
@@ -90,9 +98,17 @@ func (c *call) blocksNothing(resp *http.Response) {
 	if !first {
 		level = slog.LevelDebug
 	}
-	c.log(level, "refused by the upstream, which blocks nothing: no refusal of the price book is about this answer",
+	c.log(level, "refused by the upstream, which blocks nothing: no refusal of the price book is about this answer", append(attrs,
 		slog.Int("status", resp.StatusCode), slog.Int64("refused_before", before),
-		slog.String("hint", fmt.Sprintf("add {status: %d, for: 30s} to the refusals of %s; a Retry-After of the answer takes precedence", resp.StatusCode, c.upstream.Name)))
+		slog.String("hint", fmt.Sprintf("add {status: %d, for: 30s} to the refusals of %s; a Retry-After of the answer takes precedence", resp.StatusCode, c.upstream.Name)))...)
+}
+
+// learn tells a learned limit that the upstream has refused the call. Others need it even if this caller gives up.
+func (c *call) learn(pool quota.Pool, named time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.context()), blockTimeout)
+	defer cancel()
+	_, err := c.granted.Refused(ctx, pool, named)
+	return err
 }
 
 // shut shuts the pools that a refusal is about, for every process.
@@ -195,8 +211,7 @@ func (c *call) block(pool quota.Pool, no *refusal) (spaced bool, err error) {
 		if !no.until.IsZero() {
 			named = no.until.Sub(quota.SystemClock{}.Now())
 		}
-		_, err := c.granted.Refused(ctx, pool, named)
-		return false, err
+		return false, c.learn(pool, named)
 	}
 	wait, until, reason := no.wait, no.until, no.reason
 	if c.hasRoomIn(of) { // another limit than those that are told has refused the call

@@ -436,7 +436,7 @@ func TestOptions(t *testing.T) {
 
 // A call that the upstream refuses is told to its learned limit, also if no rule is about it. Its slots stay open.
 func TestALearnedLimitIsToldOfRefusals(t *testing.T) {
-	for name, of := range map[string]string{"with a rule": "RATE_LIMIT_EXCEEDED"} {
+	for name, of := range map[string]string{"with a rule": "RATE_LIMIT_EXCEEDED", "without one": "SLOW_DOWN"} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, &meter.Options{Logger: slog.New(slog.DiscardHandler)})
 			no, err := status.New(codes.ResourceExhausted, "slow down").WithDetails(&errdetails.ErrorInfo{Reason: of})
