@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/charged"
 	"github.com/headroom-quota/headroom/internal/content"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
@@ -88,7 +89,7 @@ func (c *call) blocksNothing(resp *http.Response) {
 	var attrs []slog.Attr
 	for _, name := range c.learned() {
 		attrs = append(attrs, slog.String("learned", c.pool(name).String()))
-		if err := c.learn(c.pool(name), 0); err != nil {
+		if err := c.learn(charged.Told{Pool: c.pool(name)}); err != nil {
 			attrs = append(attrs, slog.String("error", err.Error()))
 		}
 	}
@@ -104,10 +105,11 @@ func (c *call) blocksNothing(resp *http.Response) {
 }
 
 // learn tells a learned limit that the upstream has refused the call. Others need it even if this caller gives up.
-func (c *call) learn(pool quota.Pool, named time.Duration) error {
+func (c *call) learn(t charged.Told) error {
+	charged.Of(c.context()).Tell(t)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.context()), blockTimeout)
 	defer cancel()
-	_, err := c.granted.Refused(ctx, pool, named)
+	_, err := c.granted.Refused(ctx, t.Pool, t.Named)
 	return err
 }
 
@@ -209,9 +211,9 @@ func (c *call) block(pool quota.Pool, no *refusal) (spaced bool, err error) {
 	} else if learns {
 		named := no.wait
 		if !no.until.IsZero() {
-			named = no.until.Sub(quota.SystemClock{}.Now())
+			named = no.until.Sub(ledger.Now())
 		}
-		return false, c.learn(pool, named)
+		return false, c.learn(charged.Told{Pool: pool, Named: named, Ruled: true})
 	}
 	wait, until, reason := no.wait, no.until, no.reason
 	if c.hasRoomIn(of) { // another limit than those that are told has refused the call
