@@ -59,7 +59,14 @@ func ExampleLoad_ledger() {
 		log.Fatal(err)
 	}
 	fmt.Printf("%s: %d of %d used in %s, make the call\n", r.Pool, r.Used, r.Limit, r.Window)
-	// Output: youtube/searches: 1 of 20 used in 10m, make the call
+	s, err := r.Settle(context.Background(), quota.Units{"searches": 3})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("charged on top:", s.Charged)
+	// Output:
+	// youtube/searches: 1 of 20 used in 10m, make the call
+	// charged on top: 2
 }
 
 func ExampleLoad() {

@@ -1,10 +1,13 @@
-// Package charged tells those who make a call over HTTP what it was charged.
+// Package charged tells those who make a call over HTTP what it was charged, and which learned limits
+// were told that it was refused.
 package charged
 
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
@@ -15,6 +18,14 @@ import (
 type Record struct {
 	mu    sync.Mutex
 	units map[quota.Pool]int64
+	told  []Told
+}
+
+// Told is a refusal that a learned limit was told of.
+type Told struct {
+	Pool  quota.Pool
+	Named time.Duration // the wait that the answer names, or 0
+	Ruled bool          // a rule of the price book is about the answer
 }
 
 type key struct{}
@@ -37,6 +48,23 @@ func (r *Record) Grant(keys map[string]string, granted *quota.Reservation) {
 		bill, _ := granted.Bill()
 		r.add(keys, granted, granted.Charges(), bill)
 	}
+}
+
+// Tell notes that a learned limit was told of a refusal.
+func (r *Record) Tell(t Told) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.told = append(r.told, t)
+}
+
+// Told returns the refusals that learned limits were told of so far.
+func (r *Record) Told() []Told {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.told)
 }
 
 // Settle notes that a call was charged these units in place of those that it reserved. A bill that they do not name

@@ -32,6 +32,7 @@ const (
 	Others   Kind = "others"   // Charges that others have spent since Since
 	Limited  Kind = "limited"  // Charges: the upstream's limit until Until
 	Shut     Kind = "shut"     // the pools of Charges, until Until or for For
+	Told     Kind = "told"     // the learned limits of Charges, of a refusal that names the wait For, or 0
 )
 
 // Note is one thing that the ledger did.
@@ -43,6 +44,7 @@ type Note struct {
 	Since   time.Time
 	Until   time.Time
 	For     time.Duration
+	Ruled   bool // Told: a rule of the price book is about the answer
 }
 
 // Charge is a number of units of a pool.
@@ -52,7 +54,7 @@ type Charge struct {
 }
 
 // kinds is the order of notes.
-var kinds = []Kind{Reserved, Answered, Shut, Settled, Ended, Limited, Others}
+var kinds = []Kind{Reserved, Answered, Shut, Told, Settled, Ended, Limited, Others}
 
 // sort orders notes, because calls are settled and reports written behind the caller's back.
 func (o *Outcome) sort() {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/charged"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/memstore"
 	"github.com/headroom-quota/headroom/quota/meter"
@@ -66,7 +67,8 @@ func (p *Player) Call(ctx context.Context, req *http.Request, answer *Message) (
 	out := &Outcome{}
 	p.ledger.begin(out)
 	p.answer, p.faults = answer, nil
-	resp, err := p.transport.RoundTrip(req.WithContext(ctx))
+	watched, record := charged.With(ctx)
+	resp, err := p.transport.RoundTrip(req.WithContext(watched))
 	if err == nil {
 		p.ledger.note(Note{Kind: Answered, Status: resp.StatusCode})
 		_, _ = io.Copy(io.Discard, resp.Body)
@@ -76,6 +78,9 @@ func (p *Player) Call(ctx context.Context, req *http.Request, answer *Message) (
 	err = errors.Join(p.faults...)
 	if failed := p.transport.Flush(ctx); err == nil {
 		err = failed
+	}
+	for _, t := range record.Told() {
+		p.ledger.note(Note{Kind: Told, Charges: []Charge{{Pool: t.Pool}}, For: t.Named, Ruled: t.Ruled})
 	}
 	out.sort()
 	if p.ledger.charges != nil && err == nil {

@@ -208,7 +208,7 @@ func (u *Upstream) Words() []string {
 		say("an answer with status 500 or more costs nothing")
 	}
 	for i := range u.Refusals {
-		say("%s", u.Refusals[i].String())
+		say("%s", u.Refusals[i].In(u))
 	}
 	return all
 }
@@ -311,8 +311,11 @@ func (c *Condition) words() string {
 }
 
 // String says in words what a refusal blocks, and until when: "status 429 blocks core for
-// 1m0s".
-func (u *Refusal) String() string {
+// 1m0s". It knows nothing of the pools. See [Refusal.In].
+func (u *Refusal) String() string { return u.In(&Upstream{}) }
+
+// In is like String. It says which pools of the upstream are not blocked, because their limits are learned.
+func (u *Refusal) In(of *Upstream) string {
 	text := u.words()
 	if len(u.Reason) > 0 {
 		text += " and reason " + list(u.Reason, "or")
@@ -323,28 +326,77 @@ func (u *Refusal) String() string {
 	if u.Credential {
 		return text + ": the API key is not accepted"
 	}
+	told, blocked, or := u.parts(of)
+	lasts := u.lasts()
 	switch {
-	case u.Pool != nil:
-		text += " blocks " + u.Pool.String()
-	case len(u.Pools) > 0:
-		text += " blocks " + list(u.Pools, "and")
-	default:
-		text += " blocks the pools of the call"
-	}
-	switch {
-	case u.At != nil:
-		text += " until " + u.At.Source.String()
+	case told == nil:
+		text += " blocks " + blocked + lasts
+	case blocked != "":
+		text += " is told to the learned limit of " + list(told, "and") + ", " + or + " blocks " + blocked + "," + lasts
 	case u.Until == UntilReset:
-		text += " until their reset"
-	case u.Until != "":
-		text += " until header " + http.CanonicalHeaderKey(u.Until)
+		text += " is told to the learned limit of " + list(told, "and")
 	default:
-		text += fmt.Sprintf(" for %s, or as Retry-After says", brief(u.For))
+		text += " is told to the learned limit of " + list(told, "and") + ", and asks to wait" + lasts
 	}
 	if u.Limit != nil {
 		text += "; " + u.Limit.String() + " is their limit"
 	}
 	return text
+}
+
+// parts returns the learned pools that may be told of a refusal, and the words for those that may be blocked.
+// Or is "and" if one refusal does both.
+func (u *Refusal) parts(of *Upstream) (told []string, blocked, or string) {
+	learns := func(name string) bool {
+		p := of.Pools[name]
+		return p != nil && p.Learned != nil && !(u.Until == UntilReset && p.Calendar())
+	}
+	named := u.Pools
+	switch {
+	case u.Pool != nil:
+		named, blocked, or = u.Pool.Pools(of), u.Pool.String(), "or else"
+	case named == nil:
+		named, blocked, or = slices.Sorted(maps.Keys(of.Pools)), "the pools of the call", "or else"
+		if slices.ContainsFunc(named, func(name string) bool { return of.Pools[name].Windows[0].InFlight() }) {
+			blocked += ", rather than its slots,"
+		}
+	}
+	rest := slices.DeleteFunc(slices.Clone(named), learns)
+	if told = slices.DeleteFunc(slices.Clone(named), func(name string) bool { return !learns(name) }); len(told) == 0 {
+		told = nil
+	}
+	switch {
+	case u.Pools != nil:
+		return told, list(rest, "and"), "and"
+	case told != nil && (len(rest) == 0 || u.Pool == nil && u.Until != UntilReset && of.charges(learns)):
+		blocked = ""
+	}
+	return told, blocked, or
+}
+
+// charges reports whether each method charges a pool of a kind.
+func (u *Upstream) charges(kind func(pool string) bool) bool {
+	for _, methods := range []map[string]*Method{u.Methods, u.Default} {
+		for _, m := range methods {
+			if !slices.ContainsFunc(slices.Collect(maps.Keys(m.Charges)), kind) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// lasts says until when pools are blocked.
+func (u *Refusal) lasts() string {
+	switch {
+	case u.At != nil:
+		return " until " + u.At.Source.String()
+	case u.Until == UntilReset:
+		return " until their reset"
+	case u.Until != "":
+		return " until header " + http.CanonicalHeaderKey(u.Until)
+	}
+	return fmt.Sprintf(" for %s, or as Retry-After says", brief(u.For))
 }
 
 // list writes words as people do: a, b or c.

@@ -2,6 +2,7 @@ package book_test
 
 import (
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/headroom-quota/headroom/quota/book"
@@ -39,6 +40,38 @@ func TestFeedbackInWords(t *testing.T) {
 	} {
 		if got := f.String(); got != want {
 			t.Errorf("says  %s\nwants %s", got, want)
+		}
+	}
+}
+
+// A refusal of which a learned limit is told says so, and what else it blocks.
+func TestRefusalsOfLearnedLimitsInWords(t *testing.T) {
+	const costs = `
+revision: 1
+upstreams:
+  shop:
+    hosts: [shop.example]
+    pools:
+      calls: {quota: {learn: {from: 5}}}
+      day: {quota: 100, windows: [{per: day}]}
+      slots: {windows: [{in_flight: 3}]}
+    methods: {sell: {charge: {calls: 1, day: 1, slots: 1}}, METHOD}
+    refusals: [RULE]
+`
+	const list = "list: {charge: {day: 1}}"
+	for _, c := range []struct{ rule, method, want string }{
+		{"{status: 429, for: 30s}", "", "status 429 is told to the learned limit of calls, and asks to wait for 30s, or as Retry-After says"},
+		{"{status: 429, until: retry-after}", "", "status 429 is told to the learned limit of calls, and asks to wait until header Retry-After"},
+		{"{status: 429, for: 30s}", list, "status 429 is told to the learned limit of calls, or else blocks the pools of the call, rather than its slots, for 30s, or as Retry-After says"},
+		{"{status: 429, pools: calls, until: reset}", list, "status 429 is told to the learned limit of calls"},
+		{"{status: 429, pools: [calls, day], for: 1m}", "", "status 429 is told to the learned limit of calls, and blocks day, for 1m, or as Retry-After says"},
+		{"{status: 429, pools: slots, for: 1m}", "", "status 429 blocks slots for 1m, or as Retry-After says"},
+		{"{status: 429, pool: {header: X-Pool}, for: 1m}", "", "status 429 is told to the learned limit of calls, or else blocks the pool that header X-Pool names, for 1m, or as Retry-After says"},
+		{"{status: 401, credential: true}", "", "status 401: the API key is not accepted"},
+	} {
+		u := parse(t, strings.NewReplacer("METHOD", c.method, "RULE", c.rule).Replace(costs)).Upstreams["shop"]
+		if got := u.Refusals[0].In(u); got != c.want {
+			t.Errorf("%s\nsays  %s\nwants %s", c.rule, got, c.want)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -176,9 +177,19 @@ func (c *call) hasRoom(o *quota.Observation) {
 	}
 	if left >= max(2*c.charges()[o.Pool.Name], limit/fewLeft, 2) {
 		c.roomy[o.Pool.Name]++
-	} else {
-		c.roomy[o.Pool.Name] -= mostWindows
+		return
 	}
+	c.roomy[o.Pool.Name] -= mostWindows
+	if o.Remaining != nil || o.Used != nil || o.UsedPercent != nil && *o.UsedPercent >= 100 {
+		c.spent = append(c.spent, o.Pool.Name)
+	}
+}
+
+// usedUp reports whether the answer tells that a window of a pool has hardly any units left.
+func (c *call) usedUp(pool string) bool {
+	c.room.Lock()
+	defer c.room.Unlock()
+	return slices.Contains(c.spent, pool)
 }
 
 // mostWindows is more than a pool has.

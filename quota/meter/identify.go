@@ -46,8 +46,9 @@ type call struct {
 	began    time.Time          // when it was sent
 	spilled  string             // to which upstream it went, in place of its own; or ""
 
-	room      sync.Mutex     // guards roomy: the body of an answer may be read while it is found to refuse the call
+	room      sync.Mutex     // guards roomy and spent: the body of an answer may be read while it is found to refuse the call
 	roomy     map[string]int // windows of pools that the answer tells to be far from used up; negative: one is not
+	spent     []string       // pools that the answer tells to be nearly used up
 	free      bool           // the answer costs nothing
 	freePools []string       // the pools in which it costs nothing
 }

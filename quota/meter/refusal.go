@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/charged"
 	"github.com/headroom-quota/headroom/internal/content"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
@@ -79,10 +80,18 @@ func (c *call) readRefusal(resp *http.Response) ([]watcher, error) {
 	return nil, nil
 }
 
-// blocksNothing says that calls go on although the upstream refuses them, once in a while.
+// blocksNothing says that calls go on although the upstream refuses them, once in a while. Limits that are
+// learned are told: to them, such a call must not pass for one that was accepted.
 func (c *call) blocksNothing(resp *http.Response) {
 	if resp.StatusCode != http.StatusTooManyRequests {
 		return
+	}
+	var attrs []slog.Attr
+	for _, name := range c.learned() {
+		attrs = append(attrs, slog.String("learned", c.pool(name).String()))
+		if err := c.learn(charged.Told{Pool: c.pool(name)}); err != nil {
+			attrs = append(attrs, slog.String("error", err.Error()))
+		}
 	}
 	line := refusedLine{pool: quota.Pool{Upstream: c.upstream.Name, Account: c.account}, method: c.name}
 	level, now := slog.LevelWarn, c.t.ledger.Now()
@@ -90,13 +99,23 @@ func (c *call) blocksNothing(resp *http.Response) {
 	if !first {
 		level = slog.LevelDebug
 	}
-	c.log(level, "refused by the upstream, which blocks nothing: no refusal of the price book is about this answer",
+	c.log(level, "refused by the upstream, which blocks nothing: no refusal of the price book is about this answer", append(attrs,
 		slog.Int("status", resp.StatusCode), slog.Int64("refused_before", before),
-		slog.String("hint", fmt.Sprintf("add {status: %d, for: 30s} to the refusals of %s; a Retry-After of the answer takes precedence", resp.StatusCode, c.upstream.Name)))
+		slog.String("hint", fmt.Sprintf("add {status: %d, for: 30s} to the refusals of %s; a Retry-After of the answer takes precedence", resp.StatusCode, c.upstream.Name)))...)
+}
+
+// learn tells a learned limit that the upstream has refused the call. Others need it even if this caller gives up.
+func (c *call) learn(t charged.Told) error {
+	charged.Of(c.context()).Tell(t)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.context()), blockTimeout)
+	defer cancel()
+	_, err := c.granted.Refused(ctx, t.Pool, t.Named)
+	return err
 }
 
 // shut shuts the pools that a refusal is about, for every process.
 func (c *call) shut(no *refusal) {
+	defer c.granted.Unanswered() // to learned limits that the refusal is not about, it is no call that has passed
 	var pools []quota.Pool
 	for _, name := range no.pools(c) {
 		if pool, ok := c.refusedPool(name); ok {
@@ -132,7 +151,7 @@ func (c *call) shut(no *refusal) {
 	}
 }
 
-// pools returns the pools to block: those of the rule, or else those of the call.
+// pools returns the pools that a refusal is about: those of the rule, or else the likely ones of the call.
 func (no *refusal) pools(c *call) []string {
 	switch {
 	case no.rule.Credential:
@@ -142,9 +161,42 @@ func (no *refusal) pools(c *call) []string {
 	case no.rule.Pools != nil:
 		return no.rule.Pools
 	case c.method != nil:
-		return slices.Sorted(maps.Keys(c.method.Charges))
+		return no.likely(c, slices.Sorted(maps.Keys(c.method.Charges)))
 	}
 	return nil
+}
+
+// likely leaves out the pools of a call that a refusal is hardly about. These are slots, and beside a learned
+// limit those with a published limit, unless the answer tells that it is used up, or the refusal lasts until its reset.
+func (no *refusal) likely(c *call, all []string) []string {
+	learns := len(c.learned()) > 0
+	likely := slices.DeleteFunc(slices.Clone(all), func(name string) bool {
+		p := c.upstream.Pools[name]
+		switch {
+		case p == nil || p.Learned != nil:
+			return false
+		case p.Windows[0].InFlight():
+			return true
+		}
+		return learns && !c.usedUp(name) && !(no.rule.Until == book.UntilReset && p.Calendar())
+	})
+	if len(likely) == 0 {
+		return all // nothing else would keep the next call
+	}
+	return likely
+}
+
+// learned returns the pools of a call whose limits are learned.
+func (c *call) learned() (all []string) {
+	if c.method == nil || c.granted == nil {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.method.Charges)) {
+		if p := c.upstream.Pools[name]; p != nil && p.Learned != nil {
+			all = append(all, name)
+		}
+	}
+	return all
 }
 
 // block shuts a pool for every process, or lowers the rate of one whose limit is learned. Other
@@ -153,17 +205,15 @@ func (no *refusal) pools(c *call) []string {
 func (c *call) block(pool quota.Pool, no *refusal) (spaced bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.context()), blockTimeout)
 	defer cancel()
-	ledger := c.t.ledger
-	of := c.upstream.Pools[pool.Name]
+	ledger, of := c.t.ledger, c.upstream.Pools[pool.Name]
 	if learns := of != nil && of.Learned != nil && c.granted != nil; learns && no.rule.Until == book.UntilReset && of.Calendar() {
 		c.granted.Unanswered() // the pool is shut, which says nothing about its rate
 	} else if learns {
 		named := no.wait
 		if !no.until.IsZero() {
-			named = no.until.Sub(quota.SystemClock{}.Now())
+			named = no.until.Sub(ledger.Now())
 		}
-		_, err := c.granted.Refused(ctx, pool, named)
-		return false, err
+		return false, c.learn(charged.Told{Pool: pool, Named: named, Ruled: true})
 	}
 	wait, until, reason := no.wait, no.until, no.reason
 	if c.hasRoomIn(of) { // another limit than those that are told has refused the call

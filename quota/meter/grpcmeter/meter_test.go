@@ -43,6 +43,7 @@ upstreams:
       bytes: {quota: 100000, windows: [{per: 1h}]}
       left: {quota: 100, windows: [{per: 1h}]}
       at_once: {windows: [{in_flight: 2, ttl: 1m}]}
+      learned: {quota: {learn: {from: 5, to: 50}}}
     methods:
       unary:
         route: POST /grpc.testing.TestService/UnaryCall
@@ -54,6 +55,7 @@ upstreams:
         charge: {operations: 2, at_once: 1, bytes: {estimate: 100, actual: {body: payload.body}}}
       collect: {route: POST /grpc.testing.TestService/StreamingInputCall, charge: {operations: 1, at_once: 1}}
       empty: {route: POST /grpc.testing.TestService/EmptyCall, charge: {left: 1}}
+      half: {route: POST /grpc.testing.TestService/HalfDuplexCall, charge: {learned: 1, at_once: 1}}
     spill: [other]
     spill_methods: [collect]
   other:
@@ -70,6 +72,7 @@ type server struct {
 	testpb.UnimplementedTestServiceServer
 	unary func(context.Context, *testpb.SimpleRequest) (*testpb.SimpleResponse, error)
 	fails error // of a stream
+	half  error
 	hangs bool
 }
 
@@ -98,6 +101,10 @@ func (s *server) StreamingOutputCall(_ *testpb.StreamingOutputCallRequest, to gr
 		<-to.Context().Done()
 	}
 	return nil
+}
+
+func (s *server) HalfDuplexCall(grpc.BidiStreamingServer[testpb.StreamingOutputCallRequest, testpb.StreamingOutputCallResponse]) error {
+	return s.half
 }
 
 func (s *server) StreamingInputCall(from grpc.ClientStreamingServer[testpb.StreamingInputCallRequest, testpb.StreamingInputCallResponse]) error {
@@ -424,5 +431,38 @@ func TestOptions(t *testing.T) {
 	}
 	if err := new(grpcmeter.Meter).Unary(t.Context(), "", nil, nil, nil, nil); err == nil {
 		t.Error("a meter that nobody made calls")
+	}
+}
+
+// A call that the upstream refuses is told to its learned limit, also if no rule is about it. Its slots stay open.
+func TestALearnedLimitIsToldOfRefusals(t *testing.T) {
+	for name, of := range map[string]string{"with a rule": "RATE_LIMIT_EXCEEDED", "without one": "SLOW_DOWN"} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, &meter.Options{Logger: slog.New(slog.DiscardHandler)})
+			no, err := status.New(codes.ResourceExhausted, "slow down").WithDetails(&errdetails.ErrorInfo{Reason: of})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.server.half = no.Err()
+			s, err := r.HalfDuplexCall(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Recv(); status.Code(err) != codes.ResourceExhausted {
+				t.Fatal(err)
+			}
+			usage, err := r.ledger.View().Usage(t.Context(), "ads", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, u := range usage {
+				if !u.Blocked.IsZero() {
+					t.Errorf("%s is blocked", u.Pool)
+				}
+				if u.Pool.Name == "learned" && u.Learned.Refusals != 1 {
+					t.Errorf("learned is %+v, want 1 refusal", u.Learned)
+				}
+			}
+		})
 	}
 }

@@ -34,7 +34,7 @@ const (
 	Reserve Right = "reserve" // reserve, settle and release units of pools
 	Read    Right = "read"    // read the state of the pools
 	Limits  Right = "limits"  // charge the families, the limits of the caller's own clients, and read those of keys
-	Operate Right = "operate" // act on the pages: adjust, block, unblock, reset; and change the limits of keys
+	Operate Right = "operate" // act on the pages: adjust, block, unblock, reset; and read and change the limits of keys
 )
 
 // Rights are the rights of programs. Operate is for people, and has to be named.
@@ -94,12 +94,16 @@ func Find(tokens []*Token, presented string) (found *Token) {
 	return found
 }
 
-// May returns an error if the token does not have a right.
-func (t *Token) May(right Right) error {
-	if slices.Contains(t.rights, right) {
+// May returns an error if the token has none of these rights.
+func (t *Token) May(rights ...Right) error {
+	if slices.ContainsFunc(rights, func(r Right) bool { return slices.Contains(t.rights, r) }) {
 		return nil
 	}
-	return &problem.Problem{Status: http.StatusForbidden, Code: "no_right", Detail: fmt.Sprintf("the token %s does not have the right %s", cmp.Or(t.name, "without a name"), right)}
+	names := make([]string, len(rights))
+	for i, r := range rights {
+		names[i] = string(r)
+	}
+	return &problem.Problem{Status: http.StatusForbidden, Code: "no_right", Detail: fmt.Sprintf("the token %s does not have the right %s", cmp.Or(t.name, "without a name"), strings.Join(names, " or "))}
 }
 
 // Job returns the name under which a job of the caller spends: it begins with that of the

@@ -221,6 +221,7 @@ type tried struct {
 	Reports  []triedReport `json:"reports"` // what the answer says about limits
 	Others   []triedUnits  `json:"others"`  // that the upstream has counted, and that the call did not spend
 	Limits   []triedUnits  `json:"limits"`  // of the upstream, which differ from the price book
+	Told     []triedTold   `json:"told"`    // refusals that learned limits are told of
 	Blocked  []triedBlock  `json:"blocked"`
 	Error    string        `json:"error,omitempty"` // that the caller gets instead of the answer
 	Pools    []triedState  `json:"pools"`           // after the call
@@ -252,6 +253,12 @@ type triedReport struct {
 	Lacks []string          `json:"lacks"`
 }
 
+type triedTold struct {
+	triedPool
+	RetryAfter float64 `json:"retry_after"` // seconds that the answer asks to wait; 0: it does not say
+	ruled      bool    // by a rule of the price book
+}
+
 type triedBlock struct {
 	Pools []triedPool `json:"pools"`
 	Until time.Time   `json:"until"`
@@ -271,7 +278,7 @@ type triedWindow struct {
 func newTried(c *recording, out *recorded.Outcome, at time.Time) *tried {
 	t := &tried{
 		Upstream: c.upstream.Name, Method: c.method.Name, Route: routes(c.method), Status: c.answer.Status(), at: at,
-		Reserved: []triedUnits{}, Settled: []triedUnits{}, Kept: []triedKept{}, Reports: []triedReport{}, Others: []triedUnits{}, Limits: []triedUnits{}, Blocked: []triedBlock{},
+		Reserved: []triedUnits{}, Settled: []triedUnits{}, Kept: []triedKept{}, Reports: []triedReport{}, Others: []triedUnits{}, Limits: []triedUnits{}, Told: []triedTold{}, Blocked: []triedBlock{},
 	}
 	if out.Err != nil {
 		t.Error = out.Err.Error()
@@ -337,6 +344,10 @@ func (t *tried) note(n recorded.Note) {
 			until = t.at.Add(n.For)
 		}
 		t.Blocked = append(t.Blocked, triedBlock{pools, until.UTC()})
+	case recorded.Told:
+		for _, pool := range pools {
+			t.Told = append(t.Told, triedTold{pool, max(n.For.Seconds(), 0), n.Ruled})
+		}
 	case recorded.Answered:
 	}
 }
@@ -497,6 +508,13 @@ func (t *tried) learns() (lines []string) {
 		}
 		lines = append(lines, text)
 	}
+	for _, c := range t.Told {
+		line := c.String() + ": a refusal that names no time to wait"
+		if c.RetryAfter > 0 {
+			line = fmt.Sprintf("%s: a refusal that asks to wait for %s", c, console.Length(time.Duration(c.RetryAfter*float64(time.Second))))
+		}
+		lines = append(lines, line)
+	}
 	for _, c := range t.Limits {
 		line := fmt.Sprintf("%s: the limit is %s", c, view.Number(c.Units))
 		if c.Until != nil {
@@ -521,6 +539,8 @@ func (t *tried) blocks() (lines []string) {
 	switch {
 	case t.Error != "":
 		lines = append(lines, "the caller gets an error: "+t.Error)
+	case len(lines) == 0 && len(t.Told) > 0 && t.Told[0].ruled:
+		lines = append(lines, "nothing: a learned limit is told of the refusal, and blocks no pool")
 	case len(lines) == 0 && t.Status >= http.StatusBadRequest:
 		lines = append(lines, "nothing: no refusal of the price book is about this answer")
 	}

@@ -236,7 +236,7 @@ func checkBook(f *findings, s *settings.Settings) {
 		said = append(said, session.Answers(u, nil)...)
 		for i := range u.Refusals {
 			if r := &u.Refusals[i]; !r.Credential {
-				said = append(said, r.String())
+				said = append(said, r.In(u))
 			}
 		}
 		if len(said) > 0 {

@@ -21,7 +21,7 @@ func (s *State) notes(v *Verdict) (all []Note) {
 	if s.Unkept != nil && v.Word != "Stopped" {
 		all = append(all, Note{bad, Say("The catalog can be read, but not written. To see what is wrong: ingestor check"), ""})
 	}
-	if says, remedy, _ := s.fault(); s.Outage != nil && !v.tells(says.String()) {
+	if says, remedy, _ := s.fault(nil); s.Outage != nil && !v.tells(says.String()) {
 		all = append(all, Note{bad, Say(says, ". ", remedy), ""})
 	}
 	all = append(all, slices.DeleteFunc(OfFleet(s.Fleet, s.Unseen, ""), func(n Note) bool { return v.tells(n.Says.String()) })...)

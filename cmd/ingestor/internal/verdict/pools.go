@@ -154,7 +154,7 @@ func freeAt(u *quota.Usage) string {
 // judgePools returns the verdict of a server without runs to come, which decides for callers
 // only: that of the pool that is worst off.
 func (s *State) judgePools() Verdict {
-	says, remedy, _ := s.fault()
+	says, remedy, _ := s.fault(nil)
 	switch {
 	case s.Outage != nil && !slices.ContainsFunc(s.Pools, func(u quota.Usage) bool { return Known(&u) }):
 		return Verdict{Level: bad, Word: "Not known", Says: Say("It is not known what is left"), More: []Sentence{says, remedy}}

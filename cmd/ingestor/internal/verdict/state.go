@@ -32,8 +32,9 @@ type State struct {
 	Jobs   []*Job
 
 	Pools  []quota.Usage
-	Outage error // why the ledger, or some pools of it, cannot be read
-	Stuck  error // why it cannot be written
+	Outage error                   // why the ledger, or some pools of it, cannot be read
+	Lost   []*quota.ForgottenError // the pools whose spend the ledger has forgotten
+	Stuck  error                   // why it cannot be written
 	Counts view.CountState
 
 	Feeds  []view.Feed
@@ -114,6 +115,9 @@ func (r *Reader) read(ctx context.Context, src *view.Sources, all bool) *State {
 	stuck := r.charge(ctx, src.Ledger) // first, because it charges what was admitted in an outage
 	s.Outage = r.part(ctx, s, 2, func(ctx context.Context, s *State) (err error) {
 		s.Pools, err = src.Ledger.View().Usage(ctx, "", "")
+		if errors.As(err, new(*quota.ForgottenError)) {
+			s.Lost, _ = src.Ledger.View().Forgotten(ctx) // at worst only the first is known, by err
+		}
 		return err
 	})
 	if !all {

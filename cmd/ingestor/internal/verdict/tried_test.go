@@ -106,6 +106,32 @@ func TestALedgerThatWasTakenAwaySaysWhatToDo(t *testing.T) {
 	}
 }
 
+// TestALossNamesThePoolsOfTheJob: usage that is put back in another pool would not let the job run.
+func TestALossNamesThePoolsOfTheJob(t *testing.T) {
+	s := state(t)
+	s.Typed = " --config it.yaml"
+	s.Jobs[slices.IndexFunc(s.Jobs, func(j *Job) bool { return j.Name == "trending" })].Share["youtube/searches"] = 1
+	for _, name := range []string{"batch_stats", "searches", "units"} {
+		pool := quota.Pool{Upstream: "youtube", Account: quota.DefaultAccount, Name: name}
+		s.Lost = append(s.Lost, &quota.ForgottenError{Pool: pool, Born: s.Now.Add(-time.Hour)})
+		s.Pool(pool.String()).Now = time.Time{}
+	}
+	s.Outage = s.Lost[0]
+	v := s.Verdict()
+	text := v.Said().String()
+	for _, want := range []string{
+		"what was spent of youtube/searches since 19:00 UTC and of youtube/units since 19:00 UTC",
+		"then run: ingestor quota adjust youtube/searches UNITS --reason TEXT --config it.yaml; and: ingestor quota adjust youtube/units UNITS --reason TEXT --config it.yaml",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("there is no %q in %q", want, text)
+		}
+	}
+	if strings.Contains(text, "batch_stats") || len(v.Notes) > 0 || strings.Count(text, "--config") != 2 {
+		t.Errorf("%s; %v", text, v.Notes)
+	}
+}
+
 // TestAJobWithoutCallsRunsWhileItsPoolIsBlocked: the page says so, as the verdict does.
 func TestAJobWithoutCallsRunsWhileItsPoolIsBlocked(t *testing.T) {
 	s := state(t)

@@ -118,7 +118,7 @@ func (s *State) judge(all []chance) Verdict {
 func (s *State) judgeRuns(all []chance) Verdict {
 	first := all[0]
 	next := &first // all is changed below
-	says, remedy, _ := s.fault()
+	says, remedy, _ := s.fault(nil)
 	open := slices.IndexFunc(all, func(c chance) bool { return !c.shut() && !c.idle })
 	switch {
 	case s.Unread != nil || s.Unkept != nil:
@@ -291,14 +291,14 @@ func (v *Verdict) Said() *Said {
 }
 
 // fault says why the pools are not known, or why they cannot be charged, what to do, and when calls are
-// decided again.
-func (s *State) fault() (says, remedy Sentence, until string) {
+// decided again. Of several pools, it names those that the job charges; nil: those that any job charges.
+func (s *State) fault(j *Job) (says, remedy Sentence, until string) {
 	look := Say("To see what is wrong: ingestor check")
 	var forgotten *quota.ForgottenError
 	switch {
 	case errors.As(s.Outage, &forgotten):
-		return Say("The ledger has forgotten what was spent of ", forgotten.Pool, " since ", s.Moment(forgotten.Born)),
-			Say("Look up today's usage in the upstream's console, then run: ingestor quota adjust ", forgotten.Pool, " UNITS --reason TEXT", forgotten.Flag), "Until the usage is put back"
+		says, remedy = s.lost(forgotten, j)
+		return says, remedy, "Until the usage is put back"
 	case errors.Is(s.Outage, quota.ErrStaleBook):
 		return Say("Another process uses a newer price book than this server"), Say("Restart the server with that price book"), "Until the server is restarted"
 	case moved(s.Outage) != "":
@@ -307,6 +307,32 @@ func (s *State) fault() (says, remedy Sentence, until string) {
 		return Say("The ledger can be read, but not written", s.whyNot()), look, "Until it can"
 	}
 	return Say("The ledger cannot be reached"), look, "Until the ledger answers"
+}
+
+// lost says which pools the ledger has forgotten, and what to do.
+func (s *State) lost(first *quota.ForgottenError, j *Job) (says, remedy Sentence) {
+	all := slices.DeleteFunc(slices.Clone(s.Lost), func(f *quota.ForgottenError) bool {
+		if j != nil {
+			return j.Share[f.Pool.String()] == 0
+		}
+		return s.JobsOf(f.Pool.String()) == 0
+	})
+	if len(all) == 0 {
+		all = append(all, first)
+	}
+	says, remedy = Say("The ledger has forgotten what was spent"), Say("Look up today's usage in the upstream's console, then run")
+	for i, f := range all {
+		of, run, flags := " of ", ": ", f.Flag
+		if i > 0 {
+			of, run = " and of ", "; and: "
+		}
+		if len(all) > 1 { // Typed adds them to one command only
+			flags = cmp.Or(flags, s.Typed)
+		}
+		says = Say(says, of, f.Pool, " since ", s.Moment(f.Born))
+		remedy = Say(remedy, run, "ingestor quota adjust ", f.Pool, " UNITS --reason TEXT", flags)
+	}
+	return says, remedy
 }
 
 // moved says what became of a file that was in use, or returns "".
@@ -350,7 +376,7 @@ func (s *State) noCatalog() []Sentence {
 
 // unknown returns the verdict while the pools are not known, or cannot be charged.
 func (s *State) unknown(next *chance) Verdict {
-	says, remedy, until := s.fault()
+	says, remedy, until := s.fault(next.job)
 	v := Verdict{Level: bad, Word: "Not known", Says: Say("It is not known whether the next run, ", next.job.Name, " at ", s.Moment(next.at), ", can start"), More: []Sentence{says}}
 	afterwards := "charged afterwards"
 	if moved(s.Outage) != "" { // the new file is another ledger

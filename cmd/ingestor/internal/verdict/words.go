@@ -64,7 +64,7 @@ func (s Sentence) text(relative bool) string {
 // Typed returns the sentence with these flags behind the command that it names, unless that has some.
 func (s Sentence) Typed(flags string) Sentence {
 	_, command, names := strings.Cut(s.Still(), ": ingestor ")
-	if !names || flags == "" || strings.Contains(command, " --ledger ") || strings.Contains(command, " --config ") {
+	if !names || flags == "" || strings.Contains(command, flags) || strings.Contains(command, " --ledger ") || strings.Contains(command, " --config ") {
 		return s
 	}
 	return append(slices.Clip(s), Part{Text: flags})

@@ -24,11 +24,11 @@ import (
 // The routes under /v1/ let programs in any language reserve on the ledger, with a token.
 
 // decision returns the handler of such a route. It reads the body before the timeout of
-// the answer starts, so that a slow client does not use that up. The right is that which
-// the token needs; without one, the answer itself asks.
-func (s *Server) decision(right access.Right, h answer, parameters ...string) http.Handler {
+// the answer starts, so that a slow client does not use that up. The token needs one of
+// the rights; without any, the answer itself asks.
+func (s *Server) decision(rights []access.Right, h answer, parameters ...string) http.Handler {
 	longest := s.o.Timeouts.Query
-	if right == "" { // a reservation, which may wait
+	if rights == nil { // a reservation, which may wait
 		longest += longestWait
 	}
 	next := s.within(longest, func(r *http.Request) (any, error) {
@@ -39,8 +39,8 @@ func (s *Server) decision(right access.Right, h answer, parameters ...string) ht
 		return value, err
 	}, parameters...)
 	return s.authenticated(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if right != "" {
-			if err := caller(r).May(right); err != nil {
+		if rights != nil {
+			if err := caller(r).May(rights...); err != nil {
 				s.fail(w, r, err)
 				return
 			}

@@ -33,7 +33,7 @@ func TestKeyLimits(t *testing.T) {
 	anna, err := access.New("anna", annas, access.Limits, access.Operate)
 	r.Must(err)
 	r.Must(r.server.Update(web.Sources{Sources: r.Sources(), Tokens: []*access.Token{program, anna}}, r.Ledger.Book()))
-	const path = "/v1/limits/visitor/"
+	const path, operators = "/v1/limits/visitor/", "a-token-that-may-only-operate-0123456789ab"
 	ask := func(status int, method, key, body, says string) {
 		t.Helper()
 		a := r.ask(method, path+key, body, "Authorization", "Bearer "+annas)
@@ -70,6 +70,12 @@ func TestKeyLimits(t *testing.T) {
 	ask(http.StatusNotFound, "DELETE", "amn", "", "has no limit that was set")
 	for method, status := range map[string]int{"PUT": http.StatusForbidden, "DELETE": http.StatusForbidden, "GET": http.StatusNotFound} { // a program that charges the family
 		r.answers(d, operations[method], status, r.ask(method, path+"ann", `{"quota": 9}`, withToken...))
+	}
+	operator, err := access.New("olga", operators, access.Operate)
+	r.Must(err)
+	r.Must(r.server.Update(web.Sources{Sources: r.Sources(), Tokens: []*access.Token{operator}}, r.Ledger.Book()))
+	for _, method := range []string{"PUT", "GET", "DELETE"} {
+		r.answers(d, operations[method], http.StatusOK, r.ask(method, path+"cleo", `{"quota": 9}`, "Authorization", "Bearer "+operators))
 	}
 	const text = "a-token-that-may-only-reserve-0123456789ab"
 	token, err := access.New("front", text, access.Reserve, access.Read)

@@ -41,16 +41,18 @@ func (s *Server) table() []route {
 		{"GET /livez", s.api(s.live), unlimited},
 		{"GET /readyz", s.api(s.ready, "jobs"), unlimited},
 
-		{"POST /v1/reserve", s.decision("", s.reserve), unlimited},
-		{"POST /v1/settle", s.decision(access.Reserve, s.settle), unlimited},
-		{"POST /v1/release", s.decision(access.Reserve, s.release), unlimited},
-		{"POST /v1/refused", s.decision(access.Reserve, s.refusal), unlimited},
-		{"GET /v1/limits/{family}/{key}", s.decision(access.Limits, s.keyLimit), unlimited},
-		{"PUT /v1/limits/{family}/{key}", s.decision(access.Operate, s.setLimit), unlimited},
-		{"DELETE /v1/limits/{family}/{key}", s.decision(access.Operate, s.removeLimit, "reason"), unlimited},
-		{"GET /v1/pools", s.decision(access.Read, s.pools, "upstream", "account"), unlimited},
+		{"POST /v1/reserve", s.decision(nil, s.reserve), unlimited},
+		{"POST /v1/settle", s.decision(rights{access.Reserve}, s.settle), unlimited},
+		{"POST /v1/release", s.decision(rights{access.Reserve}, s.release), unlimited},
+		{"POST /v1/refused", s.decision(rights{access.Reserve}, s.refusal), unlimited},
+		{"GET /v1/limits/{family}/{key}", s.decision(rights{access.Limits, access.Operate}, s.keyLimit), unlimited},
+		{"PUT /v1/limits/{family}/{key}", s.decision(rights{access.Operate}, s.setLimit), unlimited},
+		{"DELETE /v1/limits/{family}/{key}", s.decision(rights{access.Operate}, s.removeLimit, "reason"), unlimited},
+		{"GET /v1/pools", s.decision(rights{access.Read}, s.pools, "upstream", "account"), unlimited},
 	}
 }
+
+type rights = []access.Right
 
 type route struct {
 	pattern string // of [http.ServeMux]; GET includes HEAD
