@@ -167,8 +167,8 @@ func (p Pool) inAccount() string {
 func shareOf(c *Charge, units int64) (share float64, per time.Duration) {
 	for i := range c.Windows {
 		w := &c.Windows[i]
-		if one := float64(units) / float64(max(w.Limit, 1)); i == 0 || one > share {
-			share, per = one, w.Spec.Length()
+		if one, of := fair.Part(units, w.Limit, w.Spec.Length()); i == 0 || one > share {
+			share, per = one, of
 		}
 	}
 	return share, per
