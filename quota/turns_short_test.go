@@ -19,10 +19,12 @@ func TestTurnsOfShortWindows(t *testing.T) {
 		name string
 		a, b quota.Call
 		want float64 // of a
+		used float64 // of the limit, at least
 	}{
-		{"classes", quota.Call{Method: "light", Class: "hi"}, quota.Call{Method: "light", Class: "lo"}, 0.8},
-		{"classes of heavy and light calls", quota.Call{Method: "light", Class: "hi"}, quota.Call{Method: "heavy", Class: "lo"}, 0.8},
-		{"jobs of light and heavy calls", quota.Call{Method: "light", Job: "a"}, quota.Call{Method: "heavy", Job: "b"}, 0.5},
+		{"classes", quota.Call{Method: "light", Class: "hi"}, quota.Call{Method: "light", Class: "lo"}, 0.8, 0.88},
+		{"classes of heavy and light calls", quota.Call{Method: "light", Class: "hi"}, quota.Call{Method: "heavy", Class: "lo"}, 0.8, 0.88},
+		{"jobs of light and heavy calls", quota.Call{Method: "light", Job: "a"}, quota.Call{Method: "heavy", Job: "b"}, 0.5, 0.88},
+		{"a class that keeps units free", quota.Call{Method: "light", Class: "hi"}, quota.Call{Method: "light", Class: "kind"}, 0.8, 0.63},
 	} {
 		for _, per := range []time.Duration{200 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second} {
 			for processes := range 2 {
@@ -32,7 +34,7 @@ func TestTurnsOfShortWindows(t *testing.T) {
 revision: 1
 upstreams:
   api:
-    classes: {hi: {priority: 5}, lo: {share: 20%%}}
+    classes: {hi: {priority: 5}, lo: {share: 20%%}, kind: {share: 20%%, keep_free: 30%%}}
     pools: {units: {quota: %d, windows: [{per: %s}]}}
     methods: {light: 1, heavy: 8}
 `, int(80*per.Seconds()), per))
@@ -66,8 +68,8 @@ upstreams:
 						}
 						calls.Wait()
 						first, second := float64(took[0].Load()), float64(took[1].Load())
-						if used := (first + second) / 80 / time.Since(warm).Seconds(); used < 0.88 {
-							t.Errorf("%.3f of the limit is used, want 0.88", used)
+						if used := (first + second) / 80 / time.Since(warm).Seconds(); used < test.used {
+							t.Errorf("%.3f of the limit is used, want %.2f", used, test.used)
 						}
 						if part := first / (first + second); math.Abs(part-test.want) > 0.04 {
 							t.Errorf("the first has %.3f of the units, want %.2f", part, test.want)
@@ -77,4 +79,41 @@ upstreams:
 			}
 		}
 	}
+}
+
+// A class that keeps units of a calendar's day free leaves them to others, also while it waits for the next day. Then it
+// has its turn.
+func TestAClassThatWaitsKeepsTheDayFree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := quota.New(mustParse(t, `
+revision: 1
+upstreams:
+  api:
+    classes: {hi: {priority: 5}, lo: {share: 20%, keep_free: 30%}}
+    pools: {units: {quota: 1000, windows: [{per: day, zone: UTC}]}}
+    methods: {get: 1}
+`), memstore.New(nil), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hi, lo := quota.Call{Method: "get", Class: "hi"}, quota.Call{Method: "get", Class: "lo"}
+		for range 700 {
+			must(t, l, hi)
+		}
+		began, done := time.Now(), make(chan error)
+		go func() {
+			_, err := l.Wait(t.Context(), lo, 48*time.Hour)
+			done <- err
+		}()
+		synctest.Wait()
+		for range 300 {
+			if _, err := l.Wait(t.Context(), hi, time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		if err := <-done; err != nil || time.Since(began) > 24*time.Hour+2*time.Minute {
+			t.Errorf("after %s: %v", time.Since(began), err)
+		}
+	})
 }

@@ -184,12 +184,13 @@ func (l *Ledger) waitInLine(ctx context.Context, c Call, w *waiter, price *price
 			return nil, refused
 		}
 		d := jittered(refused.RetryAfter, left)
-		if refused.Reason == spacedReason { // no others need to wait for it
+		alone := refused.Reason == spacedReason || c.turn.keepsPeriod(&refused.Verdict, price.charges)
+		if alone { // no others need to wait for it
 			c.turn.leave(l)
 		}
 		if l.line.asksAt(w, &nextAsk{at: now.Add(d), told: refused}, now) {
 			shows := c.turn
-			if refused.Reason == spacedReason {
+			if alone {
 				shows = nil
 			}
 			looks := refused.Blocked || refused.Reason != spacedReason && !price.learns
