@@ -146,6 +146,7 @@ func (l *Ledger) block(ctx context.Context, c Charge, b BlockRequest) (err error
 	case b.Open:
 		l.shut.opened(pool, mark, time.Time{})
 		l.heard.forgetSpacing(pool)
+		l.line.freed([]Pool{pool}, 0, l.clock.Now())
 		l.tell(ctx, Event{Kind: EventOpened, Pool: pool})
 	case until.After(l.now()): // else it is over already, and shut nothing
 		l.shut.note(pool, until, l.now())

@@ -3,6 +3,7 @@ package quota
 import (
 	linked "container/list"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -236,6 +237,14 @@ func (l *line) sleeps(w *waiter, wake func()) (woken bool) {
 		wake()
 	}
 	return woken
+}
+
+// lookAfter returns when the first of a queue looks for room. All of a process look 50 times a second at most.
+func (l *line) lookAfter() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	every := max(lookEvery, time.Duration(len(l.queues))*time.Second/50)
+	return every + rand.N(every/4)
 }
 
 // disband calls everybody behind w.

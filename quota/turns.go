@@ -91,17 +91,19 @@ type flowOf struct {
 // taken is what a call has taken, until it is settled.
 type taken struct {
 	flow    flowOf
+	class   book.Class
 	charges []Charge // those that take turns
 }
 
 // turn is that of a call in the line of its account.
 type turn struct {
 	ask     fair.Ask
-	line    *turnLine // in which its ticket may be; nil if in none
-	held    bool      // it was held back when it asked last
-	refused bool      // the store refused it when it asked last
-	shown   bool      // it has left a ticket
-	ahead   int       // how many calls come first
+	line    *turnLine  // in which its ticket may be; nil if in none
+	held    bool       // it was held back when it asked last
+	refused bool       // the store refused it when it asked last
+	class   book.Class // whose limit is lower if it keeps units free
+	shown   bool       // it has left a ticket
+	ahead   int        // how many calls come first
 }
 
 // turnOf returns the turn of a call; nil if it takes no units for which others wait in a line: its pools count
@@ -111,15 +113,17 @@ func (l *Ledger) turnOf(c *Call, p *price) *turn {
 		return nil
 	}
 	t := &turn{}
+	u := l.Book().Upstreams[p.charges[0].Pool.Upstream]
+	if u != nil {
+		t.class = u.Classes[c.Class]
+	}
 	if t.measure(p.charges); len(t.ask.Pools) == 0 {
 		return nil
 	}
 	t.ask.Flow = l.flow(c)
-	if u := l.Book().Upstreams[p.charges[0].Pool.Upstream]; u != nil {
-		if class := u.Classes[c.Class]; class.Share+class.Priority > 0 {
-			t.ask.Class = fair.Class{Name: c.Class, Share: float64(class.Share) / 100, Priority: int(class.Priority)}
-			t.ask.Flow += " in class " + c.Class // it has a queue of its own in this process, too
-		}
+	if class := &t.class; class.Share+class.Priority > 0 {
+		t.ask.Class = fair.Class{Name: c.Class, Share: float64(class.Share) / 100, Priority: int(class.Priority)}
+		t.ask.Flow += " in class " + c.Class // it has a queue of its own in this process, too
 	}
 	return t
 }
@@ -144,7 +148,7 @@ func (t *turn) measure(charges []Charge) {
 			continue
 		}
 		t.ask.Pools = append(t.ask.Pools, charge.Pool.inAccount())
-		if share, per := shareOf(charge, charge.Units); share >= t.ask.Share {
+		if share, per := shareOf(charge, charge.Units, &t.class); share >= t.ask.Share {
 			t.ask.Share, t.ask.Per, t.ask.Units = share, per, charge.Units
 		}
 	}
@@ -163,12 +167,14 @@ func (p Pool) inAccount() string {
 	return p.Name + " " + p.Key
 }
 
-// shareOf returns which part of a limit units are, in the window where that is most.
-func shareOf(c *Charge, units int64) (share float64, per time.Duration) {
+// shareOf returns which part of a limit units are, in the window where that is most. What a class keeps free is of the
+// limit, too.
+func shareOf(c *Charge, units int64, class *book.Class) (share float64, per time.Duration) {
 	for i := range c.Windows {
 		w := &c.Windows[i]
-		if one := float64(units) / float64(max(w.Limit, 1)); i == 0 || one > share {
-			share, per = one, w.Spec.Length()
+		limit := (w.Limit + class.KeepFree) * 100 / (100 - class.KeepFreePercent)
+		if one, of := fair.Part(units, limit, w.Spec.Length()); i == 0 || one > share {
+			share, per = one, of
 		}
 	}
 	return share, per
@@ -309,7 +315,7 @@ func (l *Ledger) hadTurn(t *turn, v *Verdict, charges []Charge) {
 		if len(t.line.taken) >= mostTaken { // callers that never settle
 			clear(t.line.taken)
 		}
-		t.line.taken[v.ID] = taken{flow, slices.DeleteFunc(slices.Clone(charges), func(c Charge) bool { return !c.takesTurns() })}
+		t.line.taken[v.ID] = taken{flow, t.class, slices.DeleteFunc(slices.Clone(charges), func(c Charge) bool { return !c.takesTurns() })}
 	})
 	t.line = nil
 }
@@ -351,6 +357,14 @@ func (c *Call) waitsFor() *turn {
 // pause is how long a call that is held back sleeps before it asks again.
 func (t *turn) pause() time.Duration { return min(firstPause*time.Duration(1+t.ahead), lastTurn) }
 
+// keepsPeriod reports whether the class of a refused call leaves the rest of a calendar's period to others. Nothing comes
+// back before its end, so if they waited for the call, nobody would use what it keeps free.
+func (t *turn) keepsPeriod(v *Verdict, charges []Charge) bool {
+	return t != nil && t.class.KeepFree+t.class.KeepFreePercent > 0 && slices.ContainsFunc(charges, func(c Charge) bool {
+		return c.Pool == v.Pool && slices.ContainsFunc(c.Windows, func(w window.Limit) bool { return w.Name == v.Window && w.Spec.Calendar() })
+	})
+}
+
 // settled notes what a call has really taken.
 func (t *turns) settled(l *Ledger, of Token, units Units) {
 	line := t.line(accountKey{upstream: of.Upstream, account: of.Account})
@@ -363,10 +377,10 @@ func (t *turns) settled(l *Ledger, of Token, units Units) {
 		was, is := 0.0, 0.0
 		for i := range c.charges {
 			charge := &c.charges[i]
-			share, _ := shareOf(charge, charge.Units)
+			share, _ := shareOf(charge, charge.Units, &c.class)
 			was = max(was, share)
 			if cost, named := units[chargeName(charge.Pool)]; named || units == nil {
-				share, _ = shareOf(charge, cost)
+				share, _ = shareOf(charge, cost, &c.class)
 			}
 			is = max(is, share)
 		}

@@ -251,6 +251,7 @@ func (a Admin) Adjust(ctx context.Context, pool Pool, units int64, reason string
 		return 0, err
 	}
 	l.refusals.clear()
+	l.line.freed([]Pool{pool}, 0, l.clock.Now())
 	l.tell(ctx, Event{Kind: EventAdjusted, Pool: pool, Units: units, Reason: reason})
 	return units, nil
 }

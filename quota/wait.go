@@ -37,6 +37,9 @@ const maxJitter = 250 * time.Millisecond
 // does so because other processes give back what their blocks have left. If the units of a call come back
 // too late, it waits only while calls of this ledger are to be settled.
 //
+// A person may make room: unblock a pool, correct what is used, or raise a limit. The first call of a line looks for that
+// each two seconds, or less often if there are hundreds of lines.
+//
 // If no call is waiting, a call asks the store at once. Reserve never waits in line, nor
 // does a call that draws from a [Hold], which may pass waiting calls.
 func (l *Ledger) Wait(ctx context.Context, c Call, longest time.Duration) (*Reservation, error) {
@@ -181,15 +184,17 @@ func (l *Ledger) waitInLine(ctx context.Context, c Call, w *waiter, price *price
 			return nil, refused
 		}
 		d := jittered(refused.RetryAfter, left)
-		if refused.Reason == spacedReason { // no others need to wait for it
+		alone := refused.Reason == spacedReason || c.turn.keepsPeriod(&refused.Verdict, price.charges)
+		if alone { // no others need to wait for it
 			c.turn.leave(l)
 		}
 		if l.line.asksAt(w, &nextAsk{at: now.Add(d), told: refused}, now) {
 			shows := c.turn
-			if refused.Reason == spacedReason {
+			if alone {
 				shows = nil
 			}
-			if err := l.sleepInTurn(ctx, w, shows, price.charges[0].account(), d); err != nil {
+			looks := refused.Blocked || refused.Reason != spacedReason && !price.learns
+			if err := l.sleepInTurn(ctx, &c, w, shows, price.charges[0].account(), d, looks); err != nil {
 				return nil, err
 			}
 		}
@@ -197,18 +202,49 @@ func (l *Ledger) waitInLine(ctx context.Context, c Call, w *waiter, price *price
 	}
 }
 
-// sleepInTurn sleeps until units come back, and shows the call's ticket meanwhile, if it has a turn.
-func (l *Ledger) sleepInTurn(ctx context.Context, w *waiter, t *turn, of accountKey, d time.Duration) error {
+// sleepInTurn sleeps until units come back, and shows the call's ticket meanwhile, if it has a turn. If it looks, it also
+// ends when a person has made room.
+func (l *Ledger) sleepInTurn(ctx context.Context, c *Call, w *waiter, t *turn, of accountKey, d time.Duration, looks bool) error {
+	look := l.clock.Now().Add(l.line.lookAfter())
 	for end := l.clock.Now().Add(d); d > 0; d = end.Sub(l.clock.Now()) {
 		if t != nil {
 			t.shows(ctx, l, of, d)
 			d = min(end.Sub(l.clock.Now()), t.ask.Life()/4)
 		}
+		if looks {
+			d = min(d, look.Sub(l.clock.Now()))
+		}
 		if woken, err := l.sleepUnlessFreed(ctx, w, d); err != nil || woken {
 			return err
 		}
+		if now := l.clock.Now(); looks && !now.Before(look) && now.Before(end) {
+			if l.hasRoom(ctx, *c) {
+				return nil
+			}
+			look = l.clock.Now().Add(l.line.lookAfter())
+		}
 	}
 	return nil
+}
+
+// hasRoom reports whether units of a call that waits for them are left: a person has opened its pool, corrected what is
+// used, or raised its limit. It only looks, so no refusal is counted. An error is left to the next question.
+func (l *Ledger) hasRoom(ctx context.Context, c Call) bool {
+	ctx, cancel := context.WithTimeout(ctx, lookEvery)
+	defer cancel()
+	price, err := l.priced(ctx, l.current(), &c)
+	if err == nil && len(price.charges) > 0 {
+		price, err = l.adopted(ctx, &c, price, asksProbes)
+	}
+	if err != nil || len(price.charges) == 0 {
+		return err == nil
+	}
+	states, err := l.store.Look(ctx, price.charges)
+	if err != nil {
+		return false
+	}
+	_, fits := fitting(price.charges, states)
+	return fits
 }
 
 // A call that waits for a slot, or for units of which estimates are settled, asks again
@@ -217,6 +253,8 @@ const (
 	firstPause = 25 * time.Millisecond
 	slotPause  = 250 * time.Millisecond // the last one, for a slot
 	lastPause  = time.Second
+	// lookEvery is how often the first call of a line looks whether a person has made room, while it sleeps long.
+	lookEvery = 2 * time.Second
 )
 
 // sleepUnlessFreed sleeps until a call of this ledger ends or gives units back.

@@ -2,6 +2,7 @@ package book_test
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -228,5 +229,16 @@ upstreams:
 		t.Errorf("printed as\n%s\n%v", b.Format(), err)
 	} else if err := again.Follows(b); err != nil {
 		t.Error(err)
+	}
+}
+
+// A class cannot have a larger share than what it leaves itself.
+func TestAShareBesideKeepFree(t *testing.T) {
+	text := "{revision: 1, upstreams: {a: {classes: {c: {keep_free: 80%%, share: %d%%}}, pools: {units: {quota: 100, windows: [{per: 1m}]}}, methods: {get: 1}}}}"
+	if _, err := book.Parse("costs.yaml", fmt.Appendf(nil, text, 20), nil); err != nil {
+		t.Error(err)
+	}
+	if _, err := book.Parse("costs.yaml", fmt.Appendf(nil, text, 21), nil); err == nil || !strings.Contains(err.Error(), `class "c" has a share of 21%, but keeps all except 20% free`) {
+		t.Errorf("got %v", err)
 	}
 }

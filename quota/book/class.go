@@ -23,6 +23,9 @@ func (r *reader) class(name string, d *keys.Class) Class {
 	if c.UseHeadroom && c.KeepFree+c.KeepFreePercent > 0 {
 		r.fault(r.blame(&d.UseHeadroom, &d.KeepFree), "class %q cannot both keep units free and use the headroom; choose one", name)
 	}
+	if c.Share+c.KeepFreePercent > 100 {
+		r.fault(r.blame(&d.Share, &d.KeepFree), "class %q has a share of %d%%, but keeps all except %d%% free; lower one of them", name, c.Share, 100-c.KeepFreePercent)
+	}
 	return c
 }
 

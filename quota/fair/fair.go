@@ -33,6 +33,9 @@ const (
 	Lead = 0.02
 	// leadTime is for how long a flow may be ahead, if that is more: of a short window.
 	leadTime = 1200 * time.Millisecond
+	// shortestWindow is the length of window as which a shorter one counts. In one of a second, a clock could not be
+	// further ahead than a flow may be, so nobody would be held back.
+	shortestWindow = 5 * leadTime
 	// lingers is how long a call is expected to be followed by another one of its flow.
 	lingers = 100 * time.Millisecond
 	// mostCredit is how much of the limit a flow may take later that asks for little now.
@@ -90,6 +93,16 @@ type Ticket struct {
 	Pools []string       `json:"p"`
 	Share float64        `json:"h"` // of the limit of the pool that it takes most of
 	Units int64          `json:"u"` // of that pool
+}
+
+// Part returns the Share and the Per of a call that takes units of a window. A short window counts as one of 6 s with
+// the same rate.
+func Part(units, limit int64, per time.Duration) (share float64, of time.Duration) {
+	share, of = float64(units)/float64(max(limit, 1)), per
+	if per > 0 && per < shortestWindow {
+		share, of = share*float64(per)/float64(shortestWindow), shortestWindow
+	}
+	return share, of
 }
 
 // Ask is a caller's question.

@@ -25,8 +25,10 @@ func loose(flow string, share float64) *fair.Ask {
 	return a
 }
 
-// upstream grants what has come back, evenly through an hour.
+// upstream grants what has come back, evenly through a window: an hour.
 type upstream struct {
+	per   time.Duration
+	most  float64
 	state fair.State
 	now   window.Instant
 	left  float64
@@ -35,7 +37,7 @@ type upstream struct {
 
 func (u *upstream) pass(d time.Duration) {
 	u.now = u.now.Add(d)
-	u.left = min(u.left+d.Hours(), 1)
+	u.left = min(u.left+d.Seconds()/u.per.Seconds(), u.most)
 }
 
 // try lets a call ask, and take its share if that is left.
@@ -59,7 +61,9 @@ func (u *upstream) take(a *fair.Ask) {
 	u.took[a.Flow] += a.Share
 }
 
-func newUpstream() *upstream { return &upstream{now: start, took: make(map[string]float64)} }
+func newUpstream() *upstream {
+	return &upstream{per: time.Hour, most: 1, now: start, took: make(map[string]float64)}
+}
 
 // Flows that wait all the time get as much, whatever their calls cost, in whatever order they ask, and how often.
 func TestFlowsThatWaitGetAsMuch(t *testing.T) {
@@ -333,17 +337,40 @@ func TestAQuietLineIsForgotten(t *testing.T) {
 	}
 }
 
-// In a window of a second, a flow may take all that comes back before others ask again.
+// In a short window, flows and classes that wait have their parts, too, and a flow may take for a moment what comes back
+// before others ask again.
 func TestShortWindows(t *testing.T) {
+	for seed := range uint64(30) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		per := []time.Duration{200 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second}[seed%5]
+		u := newUpstream()
+		u.most, u.per = fair.Part(1, 1, per)
+		var all []*fair.Ask
+		for i, class := range []fair.Class{urgent, batch, {}}[:2+r.IntN(2)] {
+			a := ask(fmt.Sprint(i), 0)
+			a.Class = class
+			a.Share, a.Per = fair.Part(1+r.Int64N(40), 1000, per)
+			all = append(all, a)
+		}
+		for range 100_000 {
+			u.pass(time.Millisecond)
+			u.try(all[min(r.IntN(len(all)), r.IntN(len(all)))])
+		}
+		whole := u.took["0"] + u.took["1"] + u.took["2"]
+		want := 0.8 / (0.95 + 0.05*float64(len(all)-1))
+		if part := u.took["0"] / whole; math.Abs(part-want) > 0.03 {
+			t.Errorf("window of %s, seed %d: %v: the urgent class has %.3f, want %.3f", per, seed, u.took, part, want)
+		}
+	}
 	s, now := fair.State{}, start
 	s.Ask(ask("a", 0.1), now)
-	s.Took(fair.Class{}, "b", 0.9, now)
-	b := loose("b", 0.1)
-	if b.Per = time.Second; s.Ask(b, now).Held {
-		t.Error("b is held back in a window of a second")
+	b := loose("b", 0)
+	b.Share, b.Per = fair.Part(9, 10, time.Second)
+	if s.Took(fair.Class{}, "b", b.Share, now); s.Ask(b, now).Held {
+		t.Error("b is held back after 0.9 s of a window of a second")
 	}
-	if b.Per = time.Minute; !s.Ask(b, now).Held {
-		t.Error("b is not held back in a window of a minute")
+	if s.Took(fair.Class{}, "b", b.Share, now); !s.Ask(b, now).Held {
+		t.Error("b is not held back after 1.8 s of a window of a second")
 	}
 }
 
