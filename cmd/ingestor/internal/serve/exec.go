@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -118,7 +119,7 @@ func ExecCommand(a *session.Session) *cobra.Command {
 				if !untilDone || ctx.Err() != nil {
 					return &console.Exit{Code: console.ExitDeferred}
 				}
-				if err := rest(ctx, held, refused.RetryAt.Sub(a.Now())); err != nil {
+				if err := rest(ctx, held, refused.RetryAt.Sub(a.Now()), roomFor(ctx, l, err)); err != nil {
 					return err
 				}
 			}
@@ -163,18 +164,46 @@ func heldBy(ctx context.Context, lock lease.Lock) (held context.Context, stop fu
 	return held, func() { end(nil) }
 }
 
-// rest waits before a program runs again. It returns an error if the lock is lost meanwhile.
-func rest(ctx, held context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-held.Done():
-		return context.Cause(held)
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
+// lookEvery is how often a program that waits for units looks whether a person has made room.
+const lookEvery = 2 * time.Second
+
+// rest waits before a program runs again, until its units come back or a person has made room. It returns an error if
+// the lock is lost meanwhile.
+func rest(ctx, held context.Context, d time.Duration, room func() bool) error {
+	over := time.NewTimer(d)
+	defer over.Stop()
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for {
+		select {
+		case <-held.Done():
+			return context.Cause(held)
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-over.C:
+			return nil
+		case <-look.C:
+			if room() {
+				return nil
+			}
+		}
 	}
+}
+
+// roomFor reports whether the units for which a call was refused are there now. If they seem to be there at once, something
+// else holds the call back, which time alone changes.
+func roomFor(ctx context.Context, l *quota.Ledger, refused error) func() bool {
+	no, is := errors.AsType[*quota.RefusedError](refused)
+	room := func() bool {
+		all, _ := l.View().Usage(ctx, no.Pool.Upstream, no.Pool.Account) // after an error, it looks again
+		return slices.ContainsFunc(all, func(u quota.Usage) bool {
+			return u.Pool == no.Pool && u.Blocked.IsZero() && !slices.ContainsFunc(u.Allowances, func(w quota.WindowUsage) bool { return w.Remaining < no.Units })
+		})
+	}
+	if !is || room() {
+		return func() bool { return false }
+	}
+	return room
 }
 
 func MCPCommand(a *session.Session) *cobra.Command {
