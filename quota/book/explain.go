@@ -358,7 +358,7 @@ func (u *Refusal) parts(of *Upstream) (told []string, blocked, or string) {
 	case named == nil:
 		named, blocked, or = slices.Sorted(maps.Keys(of.Pools)), "the pools of the call", "or else"
 		if slices.ContainsFunc(named, func(name string) bool { return of.Pools[name].Windows[0].InFlight() }) {
-			blocked += ", rather than its slots,"
+			blocked += " but its slots"
 		}
 	}
 	rest := slices.DeleteFunc(slices.Clone(named), learns)

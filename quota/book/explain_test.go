@@ -62,7 +62,7 @@ upstreams:
 	for _, c := range []struct{ rule, method, want string }{
 		{"{status: 429, for: 30s}", "", "status 429 is told to the learned limit of calls, and asks to wait for 30s, or as Retry-After says"},
 		{"{status: 429, until: retry-after}", "", "status 429 is told to the learned limit of calls, and asks to wait until header Retry-After"},
-		{"{status: 429, for: 30s}", list, "status 429 is told to the learned limit of calls, or else blocks the pools of the call, rather than its slots, for 30s, or as Retry-After says"},
+		{"{status: 429, for: 30s}", list, "status 429 is told to the learned limit of calls, or else blocks the pools of the call but its slots, for 30s, or as Retry-After says"},
 		{"{status: 429, pools: calls, until: reset}", list, "status 429 is told to the learned limit of calls"},
 		{"{status: 429, pools: [calls, day], for: 1m}", "", "status 429 is told to the learned limit of calls, and blocks day, for 1m, or as Retry-After says"},
 		{"{status: 429, pools: slots, for: 1m}", "", "status 429 blocks slots for 1m, or as Retry-After says"},
