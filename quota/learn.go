@@ -222,6 +222,7 @@ func (lr *learner) refused(ctx context.Context, l *Ledger, id string, named time
 	if err := lr.change(ctx, l, false, nothing); err != nil {
 		return l.storeError(ctx, "note a refusal of "+lr.pool.String(), err)
 	}
+	lr.wake(l)
 	return nil
 }
 

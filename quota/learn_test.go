@@ -612,3 +612,51 @@ func TestAPlaceThatIsFreeIsTaken(t *testing.T) {
 		}
 	}
 }
+
+// Whoever calls Do with functions that fail keeps to the rate: they may have been refused.
+func TestErrorsOfDoAreSpent(t *testing.T) {
+	for opened, most := range map[bool]int{false: 24, true: 30} {
+		r := newLearnedRig(t, learnedBook, 1)
+		l, get, calls := r.ledgers[0], quota.Call{Method: "get"}, 0
+		if opened {
+			if _, err := must(t, l, get).Refused(t.Context(), quota.Pool{Upstream: "shop", Name: "calls"}, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 1000 {
+			r.clock.Advance(10 * time.Millisecond)
+			if err := l.Do(t.Context(), get, func(context.Context) error { calls++; return context.Canceled }); err == nil {
+				t.Fatal("no error")
+			}
+		}
+		if calls < 4 || calls > most {
+			t.Errorf("after a refusal (%t): %d calls in 10 s, want up to %d", opened, calls, most)
+		}
+	}
+}
+
+// One program tells of a call 50 minutes late, because its machine slept. Places that a killed process had come back in
+// seconds all the same.
+func TestALateAnswerHoldsNoPlaces(t *testing.T) {
+	r := newLearnedRig(t, learnedBook, 2)
+	if _, _, err := r.store.(quota.NoteKeeper).SwapNote(t.Context(), "learned shop/calls", 0, `{"c":4,"rm":4,"slow":1,"mean":1,"turns":5}`); err != nil {
+		t.Fatal(err)
+	}
+	a, get := r.ledgers[0], quota.Call{Method: "get"}
+	late := must(t, a, get)
+	r.clock.Advance(50 * time.Minute)
+	if err := late.Done(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		one := must(t, a, get)
+		r.clock.Advance(time.Second)
+		one.Answered()
+	}
+	for range 4 {
+		must(t, a, get) // of the killed process
+		r.clock.Advance(10 * time.Millisecond)
+	}
+	r.clock.Advance(time.Minute)
+	must(t, r.ledgers[1], get)
+}

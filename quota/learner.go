@@ -64,6 +64,7 @@ const (
 	wasAccepted answer = iota
 	wasRefused
 	wasNotSent
+	wasUnclear // it was sent, and may have been refused
 )
 
 // has reports whether a call was sent and has no answer yet.
@@ -177,6 +178,8 @@ func (t *told) tell(s *pace.State, b pace.Bounds, ahead time.Duration) {
 		s.Refused(b, sent, by, t.named)
 	case wasNotSent:
 		s.Unsent(b, sent, by)
+	case wasUnclear:
+		s.Unclear(sent, by)
 	}
 }
 
@@ -190,6 +193,13 @@ func (lr *learner) hear(l *Ledger, id string, as answer, settled bool) {
 	}
 	delete(lr.sent, id)
 	lr.note(l, told{sentCall: c, as: as, owner: true})
+	lr.mu.Unlock()
+	lr.wake(l)
+}
+
+// wake wakes who waits for an answer.
+func (lr *learner) wake(l *Ledger) {
+	lr.mu.Lock()
 	held := lr.held
 	lr.mu.Unlock()
 	if held {

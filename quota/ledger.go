@@ -225,8 +225,8 @@ func (l *Ledger) Do(ctx context.Context, c Call, fn func(context.Context) error)
 	defer func() { _ = r.Done(ctx) }() // the ledger tries again by itself
 	if err = fn(ctx); err == nil {
 		r.Answered()
-	} else {
-		r.Unanswered()
+	} else if !errors.Is(err, ErrUnsent) && r.price.learns {
+		l.learned(r.Pool.Upstream, r.Pool.Account, r.ID, wasUnclear, false)
 	}
 	if errors.Is(err, ErrUnsent) && c.Family == "" { // families have no receipts, so nothing comes back
 		if _, failed := r.Release(ctx); failed != nil {

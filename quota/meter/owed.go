@@ -95,7 +95,7 @@ func (d *debt) giveUp(err error) {
 	if !d.settled.Load() {
 		_ = d.granted.Done(d.ctx) // the ledger tries again by itself
 	}
-	d.t.logUnsettled([]*debt{d}, err)
+	d.t.logUnsettled([]*debt{d}, "call not settled", err)
 }
 
 func (o *owed) keep(d *debt, err error) {
@@ -172,21 +172,26 @@ func (o *owed) pass(ctx context.Context) {
 
 // drop takes a debt out of the list: it is paid, or is given up after an error.
 func (o *owed) drop(d *debt, err error) {
+	if late := o.dropped(d, err == nil); late > 0 { // the log may need the lock
+		d.t.set.Logger.LogAttrs(d.ctx, slog.LevelInfo, "calls were settled late: the ledger answers again", slog.Int("calls", late))
+	}
+}
+
+// dropped returns how many were paid since the list was last empty, if it is empty now.
+func (o *owed) dropped(d *debt, paid bool) (late int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.list = slices.DeleteFunc(o.list, func(other *debt) bool { return other == d })
-	if err == nil {
+	if paid {
 		o.late++
 	}
 	if len(o.list) > 0 {
-		return
+		return 0
 	}
-	if o.late > 0 {
-		d.t.set.Logger.LogAttrs(d.ctx, slog.LevelInfo, "calls were settled late: the ledger answers again", slog.Int("calls", o.late))
-	}
-	if o.late = 0; o.timer != nil && o.timer.Stop() {
+	if late, o.late = o.late, 0; o.timer != nil && o.timer.Stop() {
 		o.timer = nil
 	}
+	return late
 }
 
 // flush makes a pass at once. If calls are still not settled, it logs them, because the program may end now.
@@ -204,13 +209,13 @@ func (o *owed) flush(ctx context.Context) error {
 	if len(list) == 0 {
 		return nil
 	}
-	list[0].t.logUnsettled(list, err)
+	list[0].t.logUnsettled(list, "calls are still not settled: correct the ledger if the program ends now, and else wait", err)
 	return &quota.OutageError{Op: fmt.Sprintf("settle the last calls (%d)", len(list)), Reason: "and they keep their estimates if the program ends now", Err: err}
 }
 
 // logUnsettled logs that the ledger's count of calls is wrong, and the commands that correct it. The
 // callers got no error, but the answers of their calls.
-func (t *Transport) logUnsettled(list []*debt, err error) {
+func (t *Transport) logUnsettled(list []*debt, says string, err error) {
 	attrs, missing := []slog.Attr{slog.Int("calls", len(list))}, make(map[quota.Pool]int64)
 	if len(list) == 1 {
 		attrs = slices.Clip(list[0].attrs)
@@ -244,5 +249,5 @@ func (t *Transport) logUnsettled(list []*debt, err error) {
 		slices.Sort(remedy)
 		attrs = append(attrs, slog.String("missing", strings.Join(units, ", ")), slog.Int("pools", len(missing)), slog.String("remedy", strings.Join(remedy, "; ")))
 	}
-	t.set.Logger.LogAttrs(list[0].ctx, slog.LevelWarn, "call not settled", attrs...)
+	t.set.Logger.LogAttrs(list[0].ctx, slog.LevelWarn, says, attrs...)
 }

@@ -144,8 +144,6 @@ const (
 	idle = 100 * time.Millisecond
 	// leastPatience is how long to wait at least for an answer, before one asks again.
 	leastPatience = 10 * time.Millisecond
-	// slowestCall is how long a call takes at most. What takes longer is a clock that was set.
-	slowestCall = time.Hour
 	// lull is how long an episode waits at most for the calls in flight to end: refusals come soon.
 	lull = 2 * time.Second
 	// few calls are no evidence, and sure is how many refusals in a row are.
@@ -181,7 +179,7 @@ func (s *State) Send(b Bounds, now window.Instant, units float64) (sent window.I
 		return s.Probe, 0
 	}
 	if s.Places > 0 && len(s.Flight) >= s.Places {
-		return 0, min(s.patience(), max(seconds(s.Mean/float64(s.Places)), leastPatience))
+		return 0, min(s.patience(), max(seconds(cmp.Or(s.Mean, s.Slow)/float64(s.Places)), leastPatience))
 	}
 	if now < s.Next {
 		return 0, s.Next.Sub(now)
@@ -318,11 +316,15 @@ func (s *State) answered(sent window.Instant) (f Sent, known bool) {
 	return f, true
 }
 
-// took notes how long a call took, also one that is no longer known because it took so long.
-func (s *State) took(sent, now window.Instant, refused bool) {
+// took notes how long a call took, also one that is no longer known because it took so long. That one counts only in
+// part: its program may have slept.
+func (s *State) took(sent, now window.Instant, known, refused bool) {
 	d := now.Sub(sent).Seconds()
-	if d <= 0 || d > slowestCall.Seconds() { // somebody else has told it, or a clock was set
+	if d <= 0 { // somebody else has told it, or the clock was set back
 		return
+	}
+	if !known {
+		d = min(d, 2*s.life().Seconds())
 	}
 	s.Slow = max(d, s.Slow+(d-s.Slow)/64)
 	if refused {
@@ -345,11 +347,20 @@ func (s *State) Unsent(b Bounds, sent, now window.Instant) {
 	}
 }
 
+// Unclear says that a call has ended, and that nobody knows whether it was refused. It was sent all the same.
+func (s *State) Unclear(sent, now window.Instant) {
+	now = s.enter(now)
+	s.answered(sent)
+	if s.Probe != 0 && sent == s.Probe {
+		s.Probe, s.After = 0, max(s.After, later(now, s.pause(now)))
+	}
+}
+
 // Accepted says that the upstream has accepted a call.
 func (s *State) Accepted(b Bounds, sent, now window.Instant, units float64) {
 	now = s.enter(now)
-	f, _ := s.answered(sent)
-	s.took(sent, now, false)
+	f, known := s.answered(sent)
+	s.took(sent, now, known, false)
 	switch {
 	case s.Places > 0:
 		s.roomy(f)
@@ -359,7 +370,7 @@ func (s *State) Accepted(b Bounds, sent, now window.Instant, units float64) {
 	}
 	s.Most = max(s.Most, f.With)
 	s.Total += units
-	if s.Open != 0 && sent >= s.Open { // a probe, which may have been slower than any call before
+	if s.Open != 0 && sent >= s.Open && sent <= now { // a probe, which may have been slower than any call before
 		s.end(b, now)
 	}
 }
@@ -389,8 +400,8 @@ func (s *State) since(e End, now window.Instant) float64 {
 // Refused says that the upstream has refused a call, and which wait it has named, if any.
 func (s *State) Refused(b Bounds, sent, now window.Instant, named time.Duration) {
 	now = s.enter(now)
-	f, _ := s.answered(sent)
-	s.took(sent, now, true)
+	f, known := s.answered(sent)
+	s.took(sent, now, known, true)
 	s.Said++
 	switch n := len(s.Ends); {
 	case s.Open != 0 && sent == s.Probe:

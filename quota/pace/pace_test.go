@@ -242,6 +242,33 @@ func TestClocksThatStepBack(t *testing.T) {
 }
 
 // A wait that is not true is not waited for, and one that is true is.
+// Calls that were sent before the clock was set back are no probes, although their instants are in the future.
+func TestCallsFromBeforeAStepBackEndNoEpisode(t *testing.T) {
+	s, b := State{Rate: 4, Rate0: 4, N0: 100, Avg: 1, Back: .1, Gap: 3, Turns: 5, Slow: 30}, Bounds{From: 4, To: 1000}
+	now, flying := 1_700_000_000*second, []window.Instant{}
+	for len(flying) < 30 {
+		if sent, wait := s.Send(b, now, 1); wait == 0 {
+			flying = append(flying, sent)
+		}
+		now += second / 10
+	}
+	now -= 600 * second
+	refusals := 0
+	for i := range 300 {
+		if sent, wait := s.Send(b, now, 1); wait == 0 {
+			refusals++
+			s.Refused(b, sent, now+second/10, 0)
+		}
+		if i%10 == 9 {
+			s.Accepted(b, flying[i/10], now+second/10, 1)
+		}
+		now += second / 10
+	}
+	if refusals == 0 || s.Turns != 5 {
+		t.Errorf("%d calls were refused, and %d episodes have ended: all of them are refused", refusals, s.Turns-5)
+	}
+}
+
 func TestWaitsThatAreNamed(t *testing.T) {
 	limit := 1200
 	r := newRig(1, fixed(&limit))

@@ -117,19 +117,20 @@ func RunCommand(a *session.Session) *cobra.Command {
 
 // works holds everything that runs need, opened.
 type works struct {
-	settings *settings.Settings
-	ledger   *quota.Ledger
-	catalog  session.AnyCatalog
-	runner   *ingest.Runner
-	fleet    *fleet.Fleet // nil: the runner works by itself
-	board    *fleet.Board // nil: there is no fleet
-	clock    quota.Clock
-	log      *slog.Logger
-	pings    *notify.Pinger
-	metered  *atomic.Pointer[meter.Transport] // of the settings in force
+	settings  *settings.Settings
+	ledger    *quota.Ledger
+	catalog   session.AnyCatalog
+	runner    *ingest.Runner
+	fleet     *fleet.Fleet // nil: the runner works by itself
+	board     *fleet.Board // nil: there is no fleet
+	clock     quota.Clock
+	log       *slog.Logger
+	pings     *notify.Pinger
+	metered   *atomic.Pointer[meter.Transport] // of the settings in force
+	transport *meter.Transport                 // of these settings
 }
 
-// flushing bounds how long the end of a program waits for its last calls to be settled.
+// flushing is how long the end of a program tries to settle its last calls.
 const flushing = 5 * time.Second
 
 // flush settles the last calls. The log has those that the ledger cannot be told.
@@ -190,6 +191,7 @@ func openWorks(ctx context.Context, a *session.Session, s *settings.Settings, do
 	}
 	w, err = withSettings(a, w, s, progress)
 	if err == nil {
+		w.metered.Store(w.transport)
 		done.Add(w.flush)
 	}
 	return w, err
@@ -205,9 +207,8 @@ func withSettings(a *session.Session, w *works, s *settings.Settings, progress f
 	if err != nil {
 		return nil, console.Config(err)
 	}
-	w.metered.Store(transport)
 	by := *w
-	by.settings = s
+	by.settings, by.transport = s, transport
 	by.pings.Set(s.Ping)
 	var tracer ingest.Tracer = begins{a.Traces, by.pings}
 	if s.Database != "" { // a run of a fleet begins on several machines
@@ -273,6 +274,7 @@ func runDaemon(ctx context.Context, a *session.Session, s *settings.Settings, jo
 			return err
 		}
 		works.Store(w)
+		w.metered.Store(w.transport)
 		if err := logNextRuns(ctx, a, w, next.List()); err != nil {
 			a.Log.Warn("what is next cannot be told", "error", err)
 		}
