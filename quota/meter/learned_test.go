@@ -12,6 +12,15 @@ import (
 
 // A transport learns a limit that nobody publishes from the answers, and does not shut the pool.
 func TestTransportLearnsALimit(t *testing.T) {
+	t.Run("by its status", func(t *testing.T) {
+		transportLearns(t, "{status: 429, for: 30s}", http.StatusTooManyRequests, "")
+	})
+	t.Run("by a body of GraphQL", func(t *testing.T) {
+		transportLearns(t, "{status: 200, body: RATE_LIMIT, for: 30s}", http.StatusOK, `{"errors": [{"type": "RATE_LIMIT"}]}`)
+	})
+}
+
+func transportLearns(t *testing.T, rule string, refuses int, with string) {
 	var r *rig
 	var passed []time.Time // in the last ten seconds
 	accepted, refused, until := 0, 0, noon.Add(10*time.Minute)
@@ -23,7 +32,8 @@ func TestTransportLearnsALimit(t *testing.T) {
 		if len(passed) >= 50 {
 			refused++
 			w.Header().Set("Retry-After", "3600") // which is not true
-			w.WriteHeader(http.StatusTooManyRequests)
+			w.WriteHeader(refuses)
+			_, _ = w.Write([]byte(with))
 			return
 		}
 		accepted++
@@ -34,7 +44,7 @@ revision: 1
 upstreams:
   api:
     hosts: [api.example.com]
-    refusals: [{status: 429, for: 30s}]
+    refusals: [`+rule+`]
     pools:
       calls: {quota: {learn: {from: 2, to: 1000}}}
     default: {'*': {pool: calls, cost: 1}}

@@ -59,12 +59,18 @@ func (c *call) readRefusal(resp *http.Response) ([]watcher, error) {
 			no.reason = said(s.resp, b, c.hidden())
 			c.t.shuts.do(func() { c.shut(no) })
 		}
+		if s.passed = func() {}; len(c.learned()) > 0 { // a limit that is learned must know whether it was refused
+			s.passed = c.granted.Answered
+		} else {
+			c.granted.Answered() // unless it was refused: then the pool is shut again
+		}
 		return []watcher{s}, nil
 	}
 	var b body
 	no := findRefusal(c.upstream, c.upstream.Refusals, resp, &b)
 	if no == nil {
 		c.blocksNothing(resp)
+		c.granted.Answered()
 		return nil, nil
 	}
 	if no.rule.Credential {
@@ -77,6 +83,7 @@ func (c *call) readRefusal(resp *http.Response) ([]watcher, error) {
 	}
 	no.reason = said(resp, &b, c.hidden())
 	c.shut(no)
+	c.granted.Answered() // unless it was refused: then the pool is shut again
 	return nil, nil
 }
 

@@ -222,7 +222,6 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		r.Unanswered()
 		return nil, err
 	}
-	r.Answered() // unless it was refused: then the pool is shut again
 	watch(resp, append(watchers, refusals...))
 	return resp, nil
 }

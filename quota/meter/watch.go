@@ -39,9 +39,10 @@ func watch(resp *http.Response, watchers []watcher) {
 // GraphQL. The pools are shut when the refusal was seen, behind the caller's back: no byte
 // waits for what follows, nor for the ledger. The next call waits until they are shut.
 type streamed struct {
-	u    *book.Upstream
-	resp *http.Response
-	shut func(*refusal, *body)
+	u      *book.Upstream
+	resp   *http.Response
+	shut   func(*refusal, *body)
+	passed func() // no refusal is in it
 
 	texts []string // of which one must be there, by the rules that a text is enough for
 	early int      // the number of the first rules that can be asked before the body ends
@@ -103,14 +104,19 @@ func (s *streamed) read(p []byte) {
 		s.find(s.u.Refusals[:s.early])
 	}
 	if !s.over && len(s.body.text) == mostRead {
-		s.find(s.u.Refusals)
-		s.end()
+		s.last()
 	}
 }
 
 func (s *streamed) ended(bool) {
 	if s.decoded.End(); !s.over {
-		s.find(s.u.Refusals)
+		s.last()
+	}
+}
+
+func (s *streamed) last() {
+	if s.find(s.u.Refusals); !s.over {
+		s.passed()
 		s.end()
 	}
 }
