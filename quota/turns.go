@@ -357,10 +357,16 @@ func (c *Call) waitsFor() *turn {
 // pause is how long a call that is held back sleeps before it asks again.
 func (t *turn) pause() time.Duration { return min(firstPause*time.Duration(1+t.ahead), lastTurn) }
 
-// keepsPeriod reports whether the class of a refused call leaves the rest of a calendar's period to others. Nothing comes
-// back before its end, so if they waited for the call, nobody would use what it keeps free.
-func (t *turn) keepsPeriod(v *Verdict, charges []Charge) bool {
-	return t != nil && t.class.KeepFree+t.class.KeepFreePercent > 0 && slices.ContainsFunc(charges, func(c Charge) bool {
+// mostKept is how long others wait at most for a call of a class that keeps units free and has no share.
+const mostKept = 5 * time.Second
+
+// yields reports whether the class of a refused call leaves what it keeps free to others, who else would wait for it until
+// enough has come back. In a calendar's period nothing does before its end, and a class without a share is not promised it.
+func (t *turn) yields(v *Verdict, charges []Charge) bool {
+	if t == nil || t.class.KeepFree+t.class.KeepFreePercent == 0 {
+		return false
+	}
+	return t.class.Share == 0 && v.RetryAfter > mostKept || slices.ContainsFunc(charges, func(c Charge) bool {
 		return c.Pool == v.Pool && slices.ContainsFunc(c.Windows, func(w window.Limit) bool { return w.Name == v.Window && w.Spec.Calendar() })
 	})
 }

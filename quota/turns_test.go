@@ -645,3 +645,39 @@ upstreams:
 		}
 	})
 }
+
+// What a class keeps free is there for others while its own calls wait for an hour, unless it has a share as well.
+func TestOthersUseWhatAClassKeepsFree(t *testing.T) {
+	for _, classes := range []string{"{hi: {}, lo: {keep_free: 30%}}", "{hi: {priority: 5, share: 70%}, lo: {keep_free: 30%}}"} {
+		synctest.Test(t, func(t *testing.T) {
+			l, err := quota.New(mustParse(t, `
+revision: 1
+upstreams:
+  api:
+    classes: `+classes+`
+    pools: {units: {quota: 1000, windows: [{per: 1h}]}}
+    methods: {get: 1}
+`), memstore.New(nil), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lo := quota.Call{Method: "get", Class: "lo"}
+			for range 700 {
+				must(t, l, lo)
+			}
+			waited := make(chan error)
+			go func() {
+				_, err := l.Wait(t.Context(), lo, 2*time.Hour)
+				waited <- err
+			}()
+			time.Sleep(time.Second)
+			for range 300 {
+				must(t, l, quota.Call{Method: "get", Class: "hi"})
+				time.Sleep(time.Second)
+			}
+			if err := <-waited; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -184,7 +184,7 @@ func (l *Ledger) waitInLine(ctx context.Context, c Call, w *waiter, price *price
 			return nil, refused
 		}
 		d := jittered(refused.RetryAfter, left)
-		alone := refused.Reason == spacedReason || c.turn.keepsPeriod(&refused.Verdict, price.charges)
+		alone := refused.Reason == spacedReason || c.turn.yields(&refused.Verdict, price.charges)
 		if alone { // no others need to wait for it
 			c.turn.leave(l)
 		}
