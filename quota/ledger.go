@@ -68,7 +68,12 @@ type Ledger struct {
 const settleTimeout = 5 * time.Second
 
 // Flag returns [Options].Flag, for messages that name commands.
-func (l *Ledger) Flag() string { return l.flag }
+func (l *Ledger) Flag() string {
+	if l == nil {
+		return ""
+	}
+	return l.flag
+}
 
 // errNotMade is the error of a nil or zero ledger.
 var errNotMade = BadInput("this ledger was not made by quota.New")

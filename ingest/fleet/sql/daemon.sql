@@ -16,11 +16,11 @@ DELETE FROM headroom_fleet.daemons WHERE id = $1::text;
 DELETE FROM headroom_fleet.daemons WHERE seen_at < clock_timestamp() - interval '1 day';
 
 -- daemons_others tells whether another daemon was seen since a time ago. Args: daemon, seconds.
-SELECT EXISTS (SELECT 1 FROM headroom_fleet.daemons WHERE id <> $1::text AND seen_at BETWEEN clock_timestamp() - make_interval(secs => $2::float8) AND clock_timestamp() + make_interval(secs => $2::float8));
+SELECT EXISTS (SELECT 1 FROM headroom_fleet.daemons WHERE id <> $1::text AND seen_at > clock_timestamp() - make_interval(secs => $2::float8));
 
 -- daemons_differ tells whether another daemon that was seen since a time ago has other settings
 -- of a job, or does not say which. Args: daemon, seconds, job, digest of its settings.
-SELECT EXISTS (SELECT 1 FROM headroom_fleet.daemons WHERE id <> $1::text AND seen_at BETWEEN clock_timestamp() - make_interval(secs => $2::float8) AND clock_timestamp() + make_interval(secs => $2::float8)
+SELECT EXISTS (SELECT 1 FROM headroom_fleet.daemons WHERE id <> $1::text AND seen_at > clock_timestamp() - make_interval(secs => $2::float8)
 	AND $3::text = ANY (jobs) AND settings[array_position(jobs, $3::text)] IS DISTINCT FROM $4::text);
 
 -- daemons_all returns the daemons, with the time of the database and the leader. It leaves out those that

@@ -1,5 +1,5 @@
 -- drop_held returns a daemon that was seen since a time ago and has a job. Args: job, seconds.
-SELECT id FROM headroom_fleet.daemons WHERE $1::text = ANY (jobs) AND seen_at BETWEEN clock_timestamp() - make_interval(secs => $2::float8) AND clock_timestamp() + make_interval(secs => $2::float8) ORDER BY id LIMIT 1;
+SELECT id FROM headroom_fleet.daemons WHERE $1::text = ANY (jobs) AND seen_at > clock_timestamp() - make_interval(secs => $2::float8) ORDER BY id LIMIT 1;
 
 -- drop_works deletes the work of a job, and returns River's jobs. Args: account, job.
 DELETE FROM headroom_fleet.works WHERE account = $1::text AND job = $2::text RETURNING river_job;
