@@ -56,20 +56,10 @@ func (c *call) follow(resp *http.Response) {
 
 // lengthOf is the length of an answer's body; -1 if it is not known.
 func lengthOf(resp *http.Response) int64 {
-	if resp.Body == nil || bodyless(resp) {
+	if resp.Body == nil || resp.Body == http.NoBody {
 		return 0 // the header of HEAD has what GET would have
 	}
 	return resp.ContentLength
-}
-
-// bodyless reports whether nothing can follow the header of an answer. With HTTP/2, its body is not [http.NoBody].
-func bodyless(resp *http.Response) bool {
-	switch resp.StatusCode {
-	case http.StatusNoContent, http.StatusNotModified:
-		return true
-	}
-	head := resp.Request != nil && resp.Request.Method == http.MethodHead
-	return head || resp.Body == http.NoBody || resp.ContentLength == 0 && resp.Header.Get("Content-Length") == "0"
 }
 
 // watch gives the slots back if nobody closes the body. The call is over when the caller's context
@@ -125,7 +115,7 @@ func (a *answer) wrap(resp *http.Response) {
 		}
 		resp.Body = &stream{a, body}
 	default:
-		if bodyless(resp) {
+		if body == http.NoBody {
 			a.end(true)
 			return
 		}
