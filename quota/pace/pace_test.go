@@ -188,6 +188,21 @@ func TestCallsThatTakeLong(t *testing.T) {
 	}
 }
 
+// It may also limit the calls in flight.
+func TestPlacesOfCallsThatTakeLong(t *testing.T) {
+	for _, long := range []time.Duration{7 * time.Second, 20 * time.Second, time.Minute} {
+		limit := 8
+		r := newRig(1, nil)
+		r.takes = r.places(&limit)
+		r.width, r.long = 100, long
+		r.run(20 * time.Minute)
+		r.accepted, r.refused = 0, 0
+		r.run(time.Hour)
+		between(t, "the share of the places if calls take "+long.String(), float64(r.accepted)/3600*(.125+long.Seconds())/8, .95, 1.01)
+		between(t, "the refusals of an hour", float64(r.refused), 0, 20)
+	}
+}
+
 func TestALostProbeIsFollowedByAnother(t *testing.T) {
 	var s State
 	b, now := Bounds{From: 10, To: 100}, 1_700_000_000*second
